@@ -300,6 +300,21 @@ def test_it_runs_at_any_scale(pgdyno: Callable[..., Said], shop: str) -> None:
     assert pgdyno("run", "to/shop.toml", "-t", "5", "-o", "again.db").status == 0
 
 
+def test_a_part_of_the_rows(pgdyno: Callable[..., Said], shop: str) -> None:
+    count = {**SHOP["statements"][0], "text": "select 1 / (count(*) - 900) from orders"}
+    Path("count.pgdyno").write_text(
+        json.dumps({**SHOP, "statements": [{**count, "parameters": []}]})
+    )
+    said = pgdyno("run", "count.pgdyno", "-s", "0.9", "-t", "2", "--max-failures", "100%")
+    assert said.code == "nothing-succeeds"
+    assert "division by zero" in said.err
+    refused = pgdyno("run", "tpcb-like", "-s", "0.5", "-t", "2")
+    assert refused.status == 1
+    assert "-s: expected an integer, not 0.5" in refused.err
+    for scale in ("0", "-1", "x", "nan"):
+        assert "is not a scale" in pgdyno("run", shop, "-s", scale).err
+
+
 def test_a_statement_that_is_refused_fails_its_transactions_alone(
     pgdyno: Callable[..., Said],
 ) -> None:

@@ -17,6 +17,7 @@ from pgdyno.cli.types import (
     Cpus,
     Duration,
     FailuresLimit,
+    Scale,
     Seed,
     Share,
     complete_directories,
@@ -75,14 +76,15 @@ class ScriptOptions(Struct, frozen=True, kw_only=True):
     """Scripts of the clients, and the way in which they are sent."""
 
     scale: Annotated[
-        int | None,
+        float | None,
         sets(
             "workload.scale",
             "-s",
             "--scale",
-            type=click.IntRange(1),
+            type=Scale(),
             metavar="N",
-            help="Scale factor of pgbench's tables (default: number of clients, up to 100).",
+            help="Scale factor of pgbench's tables (default: number of clients, up to 100), or of"
+            " a capture's rows, such as 0.01.",
         ),
     ]
     files: Annotated[

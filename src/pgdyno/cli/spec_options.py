@@ -218,8 +218,8 @@ def _imported(
         one_group=one_group,
     )
     imported = read_foreign(path, choices)
-    for key in ("script", "variables"):
-        # The URL is the server's, and the variables are the file's.
+    # The URL is the server's, the variables are the file's, and the setup has the scale.
+    for key in ("script", "variables", *(["scale"] if imported.setups else [])):
         tables.get("workload", {}).pop(key, None)
     spec = spec_over(fields_with_texts(imported), tables, group, path=path)
     spec, of_settings = with_source_settings(spec, imported.settings)

@@ -117,6 +117,22 @@ class Speed(click.ParamType[float]):
             self.fail(str(problem), param, ctx)
 
 
+class Scale(click.ParamType[float]):
+    """A scale factor: a whole number or, for the rows of a capture, a part of them: ``0.01``."""
+
+    name = "scale"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        if isinstance(value, int | float):
+            return value
+        if not re.fullmatch(_NUMBER, value) or float(value) == 0:
+            self.fail(f'"{value}" is not a scale: a number greater than 0', param, ctx)
+        number = float(value)
+        return int(number) if number.is_integer() else number
+
+
 class FailuresLimit(click.ParamType[str]):
     """Maximum of failed transactions: ``1%`` or ``100``."""
 

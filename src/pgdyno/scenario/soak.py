@@ -70,7 +70,7 @@ def _not_in_a_soak(what: str) -> UsageError:
     )
 
 
-def continuation_of(path: Path, spec: Spec, *, scale: int | None = None) -> Continuation | None:
+def continuation_of(path: Path, spec: Spec, *, scale: float | None = None) -> Continuation | None:
     """Return how to go on with the soak in ``path``; None if there is no such file. ``scale`` is
     that of the command line.
 
@@ -144,7 +144,7 @@ def measured_ms(run: RunFile) -> int:
     return sum((each.ended_ms or 0) - each.started_ms for each in slices)
 
 
-def _other_scale(run: RunFile, scale: int | None) -> Iterator[str]:
+def _other_scale(run: RunFile, scale: float | None) -> Iterator[str]:
     """Yield the difference if a ``scale`` is given that the tables do not have, unless the soak
     began with it: then there were tables of another scale, and it was ignored."""
     recorded, asked = run.run.spec["workload"].get("scale"), run.run.asked
