@@ -24,8 +24,11 @@ LIMITS = {
     "lock_timeout": "200ms",
     "idle_in_transaction_session_timeout": "10s",
     "idle_session_timeout": "0",
+    "extra_float_digits": "1",
+    "quote_all_identifiers": "off",
 }
-"""Settings of a check's sessions, which come before those of role and database."""
+"""Settings of a check's sessions, which come before those of role and database: these would end
+them, round numbers, or have names in quotes."""
 
 PATIENCE_S = 5.0
 """Longer than any answer that statement_timeout allows."""

@@ -80,6 +80,12 @@ def source_of(connection: psycopg.Connection[Any]) -> StatementSource:
     found = extension_in(cursor, STATEMENTS)
     if found is None:
         raise StatementsUnavailable(not_created(STATEMENTS), to_create(STATEMENTS))
+    if not found.may_use:
+        role = quoted(connection.info.user)
+        raise StatementsUnavailable(
+            f"the role {role} may not use the schema {found.schema}, which has {STATEMENTS}",
+            f"GRANT USAGE ON SCHEMA {found.schema} TO {role}",
+        )
     minor = int(re.sub(r"^1\.(\d+).*$|^.*$", r"\1", found.version) or 0)
     if minor < min(MAJOR_OF_VERSION):
         raise StatementsUnavailable(

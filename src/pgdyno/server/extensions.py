@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 STATEMENTS = "pg_stat_statements"
 """The extension that counts statements by their text."""
 _EXTENSION = """
-select quote_ident(n.nspname) as schema, e.extversion as version
+select quote_ident(n.nspname) as schema, e.extversion as version,
+       has_schema_privilege(n.oid, 'usage') as may_use
   from pg_extension e
   join pg_namespace n on n.oid = e.extnamespace
  where e.extname = %s
@@ -32,12 +33,16 @@ class Extension(Struct, frozen=True):
     schema: str
     """Its schema, quoted."""
     version: str
+    may_use: bool
+    """False if the role may not name what is in that schema."""
 
 
 def extension_in(cursor: psycopg.Cursor[Row], name: str) -> Extension | None:
     """Return an extension of the cursor's database; None if it is not created there."""
     row = cursor.execute(_EXTENSION, [name]).fetchone()
-    return None if row is None else Extension(str(row["schema"]), str(row["version"]))
+    if row is None:
+        return None
+    return Extension(str(row["schema"]), str(row["version"]), bool(row["may_use"]))
 
 
 def within(schema: str, query: str) -> str:
