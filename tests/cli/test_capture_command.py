@@ -315,6 +315,15 @@ def test_a_part_of_the_rows(pgdyno: Callable[..., Said], shop: str) -> None:
         assert "is not a scale" in pgdyno("run", shop, "-s", scale).err
 
 
+def test_more_rows_than_the_disk_has_room_for_are_refused(pgdyno: Callable[..., Said]) -> None:
+    tables = [{**SHOP["tables"][0], "rows": 1e13}]
+    Path("large.pgdyno").write_text(json.dumps({**SHOP, "tables": tables}))
+    said = pgdyno("run", "large.pgdyno", "-t", "2")
+    assert (said.status, said.code) == (1, "no-space")
+    assert "the rows of large-setup.sql need about" in said.err
+    assert "-s 0.01" in said.err
+
+
 def test_a_statement_that_is_refused_fails_its_transactions_alone(
     pgdyno: Callable[..., Said],
 ) -> None:

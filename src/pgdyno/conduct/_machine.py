@@ -91,7 +91,7 @@ def check_table_space(
             _refuse_if_full(needed, name, disk.free_bytes, wal, keep_free_bytes)
         elif wal + keep_free_bytes > disk.free_bytes:
             raise SetupError(
-                f"making {needed.what} at scale {needed.scale:,} writes about {size(wal)} of WAL,"
+                f"making {needed.in_words} writes about {size(wal)} of WAL,"
                 f" and {name} has {size(disk.free_bytes)} free{_left(keep_free_bytes)}",
                 code="no-space",
                 hint="a smaller max_wal_size, a larger disk for the WAL, or a smaller scale with"
@@ -113,10 +113,12 @@ def _refuse_if_full(
     )
     with_wal = f" with {size(wal_bytes)} of WAL" if wal_bytes else ""
     raise SetupError(
-        f"{needed.what} at scale {needed.scale:,} need about {size(needed_bytes)}{with_wal}, and"
+        f"{needed.in_words} need about {size(needed_bytes)}{with_wal}, and"
         f" {name} has {size(free_bytes)} free{_left(keep_free_bytes)}",
         code="no-space",
-        hint=f"-s {fits} fits" if fits >= 1 else "free some space, or use another disk",
+        hint=f"-s {fits} fits"
+        if fits >= 1
+        else "free some space, or use another disk; a capture has fewer rows with -s 0.01",
     )
 
 

@@ -90,8 +90,10 @@ def prepare(
         if Tables.MIXED in kinds:
             prepared.tables = "made" if prepare_mixed(conninfo) else "kept"
         if wanted.setup is not None:
-            from pgdyno.workload.setup import run_setup
+            from pgdyno.workload.setup import run_setup, space_of_made
 
+            if space := space_of_made(wanted):
+                check_table_space(space)
             progress(Path(wanted.setup).name, 0, 1)
             run_setup(conninfo, wanted, ours=ours)
             progress(Path(wanted.setup).name, 1, 1)

@@ -25,6 +25,7 @@ from pgdyno.server import ConnInfo, connect, connect_plain
 from pgdyno.workload._archives import archive_digest, is_archive, restored
 from pgdyno.workload._files import read_text, unreadable
 from pgdyno.workload._pieces import STATEMENT_BYTES_MAX, SetupStatement, lines_of, statements
+from pgdyno.workload.table_space import TableSpace
 
 if TYPE_CHECKING:
     from hashlib import _Hash as Hash
@@ -42,6 +43,10 @@ _OWNERS = re.compile(
 )
 _SETS = re.compile(r"(?:\s|--[^\n]*\n)*set\s", re.IGNORECASE)
 _UNDEFINED_OBJECT = "42704"
+_ROWS = re.compile(r"\\rows\s+(\d+)\s")
+_ROW_BYTES = 28
+"""Of a row in its page, beside its columns: header and pointer."""
+_SAMPLE_BYTES = 1 << 13
 _SEED = 1
 """Of random values in rows that are made: the same with each repetition."""
 _PIECE_BYTES = 1 << 18
@@ -92,6 +97,21 @@ class Setup(Struct, frozen=True):
     def fields(self) -> dict[str, str | None]:
         """The keys of a workload that stand for it."""
         return {"setup_text": self.text, "setup_sha256": self.sha256}
+
+
+def space_of_made(workload: WorkloadSpec) -> TableSpace | None:
+    """Return the space for the rows that the setup of ``workload`` makes, by the first ones of each
+    table, without indexes; None if it makes none. Raises UsageError."""
+    file, text = workload.setup, workload.setup_text
+    if file is None or text is None or not _OF_DUMP.search(text.encode()):
+        return None
+    total = 0.0
+    for each in statements(file, _lines_of_text(file, text)):
+        if each.made is not None and (rows := _ROWS.search(each.made)):
+            first = _made(file, each.made, _variables(workload)).piece(_SAMPLE_BYTES) or b"\n"
+            total += int(rows[1]) * (len(first) / first.count(b"\n") + _ROW_BYTES)
+    needed = int(total)
+    return TableSpace(None, needed, needed, what=f"the rows of {file}") if needed else None
 
 
 def run_setup(conninfo: ConnInfo, workload: WorkloadSpec, *, ours: bool) -> None:

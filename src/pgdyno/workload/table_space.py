@@ -39,7 +39,8 @@ _ENTITY_BYTES = 1 << 20
 class TableSpace(Struct, frozen=True):
     """Space needed for making the tables of a workload."""
 
-    scale: int
+    scale: int | None
+    """None: the tables have one size alone."""
     branch_bytes: int
     """Tables, keys and sorting, for each branch."""
     branch_wal_bytes: int
@@ -53,12 +54,17 @@ class TableSpace(Struct, frozen=True):
     @property
     def table_bytes(self) -> int:
         """Space that must be free on the file system of the tables."""
-        return max(0, self.scale * self.branch_bytes - self.freed_bytes)
+        return max(0, (self.scale or 1) * self.branch_bytes - self.freed_bytes)
 
     @property
     def wal_bytes(self) -> int:
         """Amount of WAL written; the server decides how much of it is kept."""
-        return self.scale * self.branch_wal_bytes
+        return (self.scale or 1) * self.branch_wal_bytes
+
+    @property
+    def in_words(self) -> str:
+        """The tables, with their scale."""
+        return self.what if self.scale is None else f"{self.what} at scale {self.scale:,}"
 
 
 def space_for_tables(
