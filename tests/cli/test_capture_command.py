@@ -300,6 +300,34 @@ def test_it_runs_at_any_scale(pgdyno: Callable[..., Said], shop: str) -> None:
     assert pgdyno("run", "to/shop.toml", "-t", "5", "-o", "again.db").status == 0
 
 
+def test_short_texts_are_texts_in_the_simple_protocol(pgdyno: Callable[..., Said]) -> None:
+    words = [
+        {"name": name, "type": kind, "base": base, "width_bytes": 7, "not_null": True}
+        for name, kind, base in (
+            ("one", "text", "text"),
+            ("two", "character varying(9)", "varchar"),
+            ("three", "character(9)", "bpchar"),
+        )
+    ]
+    names = [each["name"] for each in words]
+    table = {"schema": "public", "name": "words", "rows": 100.0, "pages": 1, "columns": words}
+    table["keys"] = [[each] for each in names]
+    parameters = [
+        {"type": kind, "use": "compared", "table": "public.words", "column": name}
+        for kind, name in zip(("text", "text", "character"), names, strict=True)
+    ]
+    parameters.append(parameters[0])
+    text = "select one = $1 and two = $2 and three = $3 and one in ($4 /*, ... */) from words"
+    statement = {**SHOP["statements"][0], "text": text, "parameters": parameters}
+    source = {**SHOP["source"], "is_simple": True}
+    simple = {**SHOP, "source": source, "tables": [table], "statements": [statement]}
+    Path("simple.pgdyno").write_text(json.dumps(simple))
+    said = pgdyno("run", "simple.pgdyno", "-t", "20", "-o", "simple.db")
+    assert said.status == 0, said.err
+    with RunFile(Path("simple.db")) as run:
+        assert (run.ledger().done, run.ledger().failed) == (2 * 20, 0)
+
+
 def test_a_part_of_the_rows(pgdyno: Callable[..., Said], shop: str) -> None:
     count = {**SHOP["statements"][0], "text": "select 1 / (count(*) - 900) from orders"}
     Path("count.pgdyno").write_text(

@@ -19,6 +19,11 @@ _PARAMETER = re.compile(r"\$(\d+)")
 _RETURNING = re.compile(r"(?is).*\breturning\b(.+)$")
 _ROWS = re.compile(r"\([$\s,]*\)(?:\s*,\s*\([$\s,]*\))+|\([$\s,]*\)")
 """Rows of parameters without numbers."""
+_CASTS = {"text": "::text", "character varying": "::text", "character": "::bpchar"}
+"""Type of a parameter → what makes a text of it: a short key is a number, and is written as one
+where values are within the text of a statement."""
+_LISTED = re.compile(r"[^\s,]+")
+"""Each of the values of a list."""
 _SAME = 0.05
 """Part by which the executions of statements of one loop may differ."""
 _OFTEN = 1.5
@@ -36,6 +41,7 @@ class _Script:
     def __init__(self, capture: Capture, transaction: Transaction, keys: Keys) -> None:
         self._transaction = transaction
         self._keys = keys
+        self._is_simple = capture.source.is_simple
         self._statements = [capture.statements[each.statement] for each in transaction.steps]
         self._lines = Lines()
         self._arguments = Arguments(self._statements, keys, self._lines)
@@ -166,6 +172,9 @@ class _Script:
     def _with_variables(self, statement: Statement) -> str:
         """Set the variables of a statement; return its text with them."""
         values = self._arguments.of(statement)
+        if self._is_simple:
+            pairs = zip(values, statement.parameters, strict=True)
+            values = [_LISTED.sub(rf"\g<0>{_CASTS.get(of.type, '')}", value) for value, of in pairs]
 
         def value(found: re.Match[str]) -> str:
             number = int(found[1]) - 1
