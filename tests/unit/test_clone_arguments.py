@@ -443,6 +443,29 @@ delete from t where id = :s0_oldest;
     assert "aset" not in _script(known, delete)
 
 
+def test_rows_of_other_tables_belong_to_the_row_that_a_statement_returns() -> None:
+    to_t = (Reference(("t_id",), "public.t", ("id",)),)
+    id_, day = Column("t_id", "bigint", "int8", not_null=True), Column("day", "integer", "int4")
+    queue = Table("public", "queue", 20, 1, (id_, day), likely=to_t)
+    parts = Table("public", "parts", 90, 1, (id_,), likely=to_t)
+    takes = _statement(
+        "delete from queue where day = $1 returning t_id",
+        Parameter("integer", "compared", "public.queue", "day"),
+    )
+    of_part = Parameter("bigint", "compared", "public.parts", "t_id")
+    ends = _statement("update parts set done = now() where t_id = $1", of_part, rows=4.0)
+    tables, statements = (_table(), queue, parts), (takes, ends)
+    transaction = Transaction(10.0, (Step(0), Step(1)))
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
+\\set queue_day_key random(1, 20)
+\\set s0_t_id random(1, 10000)
+delete from queue where day = :queue_day_key returning t_id \\aset s0_
+update parts set done = now() where t_id = :s0_t_id;
+""")
+
+
 @pytest.mark.parametrize(
     ("text", "returned"),
     [

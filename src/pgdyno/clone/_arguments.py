@@ -99,9 +99,9 @@ class Arguments:
         """Return whether statements have named a row by this key already."""
         return (place, 0) in self._drawing.variables
 
-    def returned(self, place: Place, name: str) -> None:
-        """Have a variable with the key of a row that a statement has inserted, and returned."""
-        self._drawing.returned(place, name)
+    def returned(self, place: Place, name: str, *, is_added: bool) -> None:
+        """Have a variable with the key of a row that a statement has added, or found."""
+        self._drawing.returned(place, name, is_added=is_added)
         self._returned.add(name)
 
     def of(self, statement: Statement) -> list[str]:

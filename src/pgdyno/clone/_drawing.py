@@ -72,6 +72,8 @@ class Drawing:
         """Of the loop in which the statements are executed."""
         self._new: set[str] = set()
         """Variables with the key of a row that the transaction adds, or that is not there."""
+        self._returned: set[str] = set()
+        """Those of rows that are there: a statement has returned them."""
         self._filled: set[str] = set()
         """Tables to which the transaction has added rows."""
         self._rows: dict[str, str] = {}
@@ -79,10 +81,11 @@ class Drawing:
         self._skews = dict(skew for each in statements for skew in self._skewed(each))
         """Exponents of the rows that the transaction updates, by table."""
 
-    def returned(self, place: Place, name: str) -> None:
-        """Have a variable with the key of a row that a statement has added, and returned."""
+    def returned(self, place: Place, name: str, *, is_added: bool) -> None:
+        """Have a variable with the key of a row that a statement has added, or found."""
         self.variables[place, 0] = name
         self._new.add(name)
+        self._returned |= set() if is_added else {name}
 
     def of(self, statement: Statement, parameter: Parameter, column: Column, turn: int) -> str:
         """Return the variable with the key of a parameter, which is set unless it was before."""
@@ -90,7 +93,8 @@ class Drawing:
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
         is_single = _must_be_new(statement, parameter, table)
         kept = root
-        if self.variables.get((root, turn)) in self._new and self._is_older(statement, parameter):
+        is_added = self.variables.get((root, turn)) in self._new - self._returned
+        if is_added and self._is_older(statement, parameter):
             kept = place
         known = self.variables.get((kept, turn))
         self._filled |= {table.full_name} if parameter.use == "inserted" else set()

@@ -93,7 +93,7 @@ class _Script:
             ends = f" \\gset s{place}_" if captured else f" \\aset s{place}_" if found else ";"
             self._lines.add(text + ends)
         if captured:
-            self._arguments.returned(captured[0], f"s{place}_{captured[1]}")
+            self._arguments.returned(captured[0], f"s{place}_{captured[1]}", is_added=True)
 
     def _others(self, statement: Statement, chance: float) -> float:
         """Return the share of the transactions that have another statement in place of one: the
@@ -117,7 +117,7 @@ class _Script:
             if root in compared - written and not self._arguments.has(root):
                 name = f"s{place}_{output}"
                 found[name] = self._keys.value(root, self._keys.drawn(root))
-                self._arguments.returned(root, name)
+                self._arguments.returned(root, name, is_added=False)
         return found
 
     def _named_after(self, place: int) -> tuple[set[Place], set[Place]]:
