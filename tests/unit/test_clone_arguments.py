@@ -359,6 +359,56 @@ insert into t (placed, kind) values (:t_placed, :t_kind_key);
     assert "random(1, 100)" in _script(insert)
 
 
+def test_texts_of_which_nothing_is_known_do_not_come_again() -> None:
+    mail = Column("mail", "text", "text", width_bytes=20)
+    number = Column("number", "integer", "int4")
+    mood = Column("mood", "mood", "enum", labels=3)
+    short = Column("short", "character(2)", "bpchar")
+    written = [_parameter("inserted", name) for name in ("mail", "number", "mood", "short")]
+    insert = _statement("insert into t values ($1, $2, $3, $4)", *written)
+    table = _table(columns=(_ID, mail, number, mood, short))
+    assert _script(insert, table=table) == snapshot("""\
+\\set t_mail_key random(10001, 9007199254740992)
+\\set t_mail text_of(:t_mail_key, 19)
+\\set t_number_key random(1, 10000)
+\\set t_mood_key random(1, 3)
+\\set t_mood text_of(:t_mood_key, 10)
+\\set t_short_key random(1, 10000)
+\\set t_short text_of(:t_short_key, 2)
+insert into t values (:t_mail, :t_number_key, :t_mood, :t_short);
+""")
+    few = replace(table, rows=5.0, columns=(_ID, mail, number, replace(mood, distinct=3.0), short))
+    assert "\\set t_mood_key random(1, 3)\n" in _script(insert, table=few)
+
+
+def test_each_statement_writes_other_values() -> None:
+    mail = Column("mail", "text", "text", width_bytes=20)
+    written, looked_for = _parameter("inserted", "mail"), _parameter("compared", "mail")
+    insert = _statement("insert into t (mail) values ($1)", written)
+    found = _script(
+        _statement("select from t where mail = $1", looked_for),
+        insert,
+        _statement(
+            "update t set mail = $1 where id = $2",
+            _parameter("set", "mail"),
+            _parameter("compared"),
+        ),
+        _statement("select from t where mail = $1", looked_for),
+        table=_table(columns=(_ID, mail)),
+    )
+    assert found == snapshot("""\
+\\set t_mail_key random(1, 10000)
+\\set t_mail text_of(:t_mail_key, 19)
+select from t where mail = :t_mail;
+insert into t (mail) values (:t_mail);
+\\set t_mail_key_2 random(10001, 9007199254740992)
+\\set t_mail_2 text_of(:t_mail_key_2, 19)
+\\set t_id_key random(1, 10000)
+update t set mail = :t_mail_2 where id = :t_id_key;
+select from t where mail = :t_mail_2;
+""")
+
+
 def test_a_loop_has_the_mean_number_of_rounds() -> None:
     read = _statement("select * from t where id = $1", _parameter("compared"))
     assert _script(read, times=6.5) == snapshot("""\

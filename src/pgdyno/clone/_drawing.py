@@ -16,7 +16,7 @@ from msgspec import Struct
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
-from pgdyno.clone.values import follows_keys, is_time, most_key
+from pgdyno.clone.values import follows_keys, is_text, is_time, most_key
 from pgdyno.spec.change import first_word
 
 ALWAYS = 0.95
@@ -74,6 +74,8 @@ class Drawing:
         """Variables with the key of a row that the transaction adds, or that is not there."""
         self._returned: set[str] = set()
         """Those of rows that are there: a statement has returned them."""
+        self._written: dict[str, Statement] = {}
+        """Variable with a value of a column that is no key → the statement that has written it."""
         self._filled: set[str] = set()
         """Tables to which the transaction has added rows."""
         self._rows: dict[str, str] = {}
@@ -98,9 +100,12 @@ class Drawing:
             kept = place
         known = self.variables.get((kept, turn))
         self._filled |= {table.full_name} if parameter.use == "inserted" else set()
-        if known is not None and (known in self._new or not is_single):
-            return known
         is_own = root == place and table.is_in_key(column)
+        is_value = parameter.use in _WRITING and root == place and not is_own
+        if (known is not None and (known in self._new or not is_single)) and (
+            not is_value or self._written.setdefault(known, statement) is statement
+        ):
+            return known
         if is_own and (parameter.use == "inserted" or is_single):
             drawn, share_new = self._added(statement, table, column, turn)
         elif is_single:
@@ -109,6 +114,7 @@ class Drawing:
             drawn, share_new = self._there(statement, parameter, column, turn)
         name = self._lines.set(f"{short(root)}_key", drawn)
         self.variables[kept, turn] = name
+        self._written |= {name: statement} if is_value else {}
         if share_new >= ALWAYS:
             self._new.add(name)
         return name
@@ -192,19 +198,23 @@ class Drawing:
 
     def _grown(self, there: str, statement: Statement, parameter: Parameter, turn: int) -> str:
         """Return the expression of a value to be written, a new one as often as the rows have
-        different ones: their number grows with the rows."""
+        different ones: their number grows with the rows. Numbers of which nothing is known are
+        taken for quantities, which come again."""
         place = (parameter.table, parameter.column)
         table = self._keys.tables[place[0]]
         column, count = table.column(place[1]), self._keys.count(place)
         share = count / max(1, self._keys.rows(table))
-        if column is None or column.distinct is None or share < GROWING_MIN:
+        if column is None or column.labels or share < GROWING_MIN:
+            return there
+        if column.distinct is None and not (is_text(column) or column.base == "uuid"):
             return there
         if self._keys.root(place) != place:
             return there
         if column.correlation is not None:
             return self._mixed(there, self._following(statement, place, column, turn), share)[0]
-        most = most_key(column)
-        return self._mixed(there, f"random({count + 1}, {max(count + 1, most)})", share)[0]
+        if (most := most_key(column)) <= count:
+            return there
+        return self._mixed(there, f"random({count + 1}, {most})", share)[0]
 
     def _of_row(
         self, statement: Statement, parameter: Parameter, column: Column, turn: int
