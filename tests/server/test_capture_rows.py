@@ -12,8 +12,10 @@ import pytest
 
 from patience import beside
 from pgdyno.capture import CaptureRequest, alike, capture
+from pgdyno.capture._catalogue import Catalogue
 from pgdyno.check import Where
 from pgdyno.clone import Capture
+from pgdyno.clone.values import text_length
 from pgdyno.conduct import Silent
 from pgdyno.imports import Choices, fields_with_texts, read_foreign
 from pgdyno.server import Cluster, connect_plain
@@ -90,3 +92,26 @@ def test_the_shares_of_partitions(
     assert not likeness.failed
     unlike = [each for each in likeness.compared if each.verdict == "unlike"]
     assert not [each for each in unlike if each.kind == "errors"]
+
+
+def test_the_width_of_rows_that_were_updated_since_the_table_was_empty(
+    new_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = new_cluster(18, autovacuum="off")
+    with connect_plain(cluster.conninfo) as conn:
+        conn.execute("create table notes (id int primary key, note text)")
+        conn.execute("create index on notes (note)")
+        conn.execute(
+            "insert into notes select i, repeat('x', 40) || i from generate_series(1, 1000) i"
+        )
+        # In transactions of their own, so that each finds room that another has left in its page.
+        conn.execute(
+            "do $$ begin for i in 1..3000 loop"
+            " update notes set note = repeat('y', 40) || i where id = 1 + i * 7 % 1000; commit;"
+            " end loop; end $$"
+        )
+    with connect_plain(cluster.conninfo) as conn:
+        (table,) = Catalogue(conn).tables
+    note = table.column("note")
+    assert note is not None
+    assert 40 <= text_length(table, note) <= 50

@@ -1,9 +1,10 @@
 -- Tables and materialized views of this database; a partition is counted with the table that it
 -- belongs to. Rows are those of the last analysis, or those that the statistics count if they are
 -- more by now. Of a table that was empty then the pages are those of its file, without the part
--- that old versions of its rows take. The rows of partitions are in the order of their ranges:
--- bounds of one type are longer if they are higher, or as long. Of too many tables those are taken of
--- which most rows were read and written.
+-- that old versions of its rows take. An update within a page that is not HOT has taken the room
+-- of another old version, which is counted until the next vacuum. The rows of partitions are in the
+-- order of their ranges: bounds of one type are longer if they are higher, or as long. Of too many
+-- tables those are taken of which most rows were read and written.
 with recursive tree (root, oid) as (
     select c.oid, c.oid
       from pg_class c
@@ -47,7 +48,7 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
                 then part.relpages * greatest(1, live.tuples / part.reltuples)
                 when live.tuples > 0
                 then pg_relation_size(part.oid) / current_setting('block_size')::float8
-                     * live.tuples / (live.tuples + dead.tuples)
+                     * live.tuples / (live.tuples + greatest(0, dead.tuples - reused.tuples))
                 else part.relpages end)::bigint as pages,
        coalesce(c.reloptions, '{}') as options,
        has_table_privilege(c.oid, 'select')
@@ -60,6 +61,11 @@ select c.oid::bigint as id, n.nspname as schema, c.relname as name,
   left join pg_partitioned_table p on p.partrelid = c.oid
   left join lateral (select pg_stat_get_live_tuples(part.oid)::float8 as tuples) live on true
   left join lateral (select pg_stat_get_dead_tuples(part.oid)::float8 as tuples) dead on true
+  left join lateral (select coalesce(n_tup_upd - n_tup_hot_upd
+                                     - (to_jsonb(s) ->> 'n_tup_newpage_upd')::bigint, 0) as tuples
+                       from pg_stat_all_tables s
+                      where relid = part.oid and part.reltuples <= 0 and live.tuples > 0
+                    ) reused on true
   left join lateral (select substring(pg_get_expr(part.relpartbound, part.oid)
                                       from 'FROM \(''?([^'')]*)') as bound) low on true
  group by c.oid, n.nspname, p.partrelid
