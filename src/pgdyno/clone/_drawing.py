@@ -37,6 +37,12 @@ _FOUND = 0.5
 """Rows of a call from which on a statement finds what it looks for."""
 _START = "abs(mod(hash(:random_seed + :client_id), {}))"
 """A place of a session's own in each load."""
+_BESIDE = 16
+"""Sessions whose new keys alternate, so that higher ones are later in all of them."""
+_PLACE = f"abs(mod(hash(:random_seed + :client_id / {_BESIDE}), {{}}))"
+"""A place of these in each load."""
+_TURN = f":txn * {_BESIDE} + mod(:client_id, {_BESIDE})"
+"""Number of a transaction among those of these sessions."""
 
 
 class Rounds(Struct, frozen=True):
@@ -281,18 +287,19 @@ class Drawing:
     def _following(self, statement: Statement, place: Place, column: Column, turn: int) -> str:
         """Return the expression of a key behind those that are there.
 
-        Keys of numbers and times follow each other in a session, unless the rows are known to be in
-        another order. Each load begins at a place of its own.
+        Keys of numbers and times follow each other in the sessions, unless the rows are known to be
+        in another order. Each load begins at a place of its own.
         """
         least, most = self._keys.count(place) + 1, most_key(column)
         if is_time(column) and is_in_order(column) and not self._is_key(place):
             return f"{least} + :txn"
         if most - least < _ROOM_MIN or not (follows_keys(column) and self._is_in_order(place)):
             return f"random({least}, {most})"
-        number = f":txn * {self.rounds.most} + :round - 1" if self.rounds.most > 1 else ":txn"
+        most_rounds = self.rounds.most
+        number = f"({_TURN}) * {most_rounds} + :round - 1" if most_rounds > 1 else _TURN
         if (in_turn := _values_of(statement, place)) > 1:
             number = f"({number}) * {in_turn} + {turn}"
-        return f"{least} + {_START.format(most - least - _ROOM_MIN // 2)} + {number}"
+        return f"{least} + {_PLACE.format(most - least - _ROOM_MIN // 2)} + {number}"
 
     def _is_in_order(self, place: Place) -> bool:
         """Return whether new rows have higher keys. In a key of several columns those behind the
