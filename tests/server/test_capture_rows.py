@@ -13,6 +13,7 @@ import pytest
 from patience import beside
 from pgdyno.capture import CaptureRequest, alike, capture
 from pgdyno.capture._catalogue import Catalogue
+from pgdyno.capture._skew import Updates
 from pgdyno.check import Where
 from pgdyno.clone import Capture
 from pgdyno.clone.values import text_length
@@ -111,7 +112,11 @@ def test_the_width_of_rows_that_were_updated_since_the_table_was_empty(
             " end loop; end $$"
         )
     with connect_plain(cluster.conninfo) as conn:
-        (table,) = Catalogue(conn).tables
+        catalogue = Catalogue(conn)
+    (table,) = catalogue.tables
     note = table.column("note")
     assert note is not None
     assert 40 <= text_length(table, note) <= 50
+    counts = {catalogue.ids[0]: Updates(inserted=2000.0, deleted=1000.0)}
+    (table,) = catalogue.with_updates(counts, {}, seconds=10.0)
+    assert table.rows == 1050

@@ -39,9 +39,10 @@ _XIDS = 2**32
 
 
 class Updates(Struct, frozen=True):
-    """Rows of a table that were inserted, updated, and updated within their page (HOT)."""
+    """Rows of a table that were inserted, deleted, updated, and updated within their page (HOT)."""
 
     inserted: float = 0.0
+    deleted: float = 0.0
     updated: float = 0.0
     hot: float = 0.0
 
@@ -50,6 +51,7 @@ class Updates(Struct, frozen=True):
         meanwhile are not known."""
         return Updates(
             self.inserted + max(0.0, now.inserted - earlier.inserted),
+            self.deleted + max(0.0, now.deleted - earlier.deleted),
             self.updated + max(0.0, now.updated - earlier.updated),
             self.hot + max(0.0, now.hot - earlier.hot),
         )
