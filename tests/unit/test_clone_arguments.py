@@ -364,9 +364,10 @@ def test_texts_of_which_nothing_is_known_do_not_come_again() -> None:
     number = Column("number", "integer", "int4")
     mood = Column("mood", "mood", "enum", labels=3)
     short = Column("short", "character(2)", "bpchar")
-    written = [_parameter("inserted", name) for name in ("mail", "number", "mood", "short")]
-    insert = _statement("insert into t values ($1, $2, $3, $4)", *written)
-    table = _table(columns=(_ID, mail, number, mood, short))
+    word = Column("word", "text", "text", default="value")
+    written = [_parameter("inserted", name) for name in ("mail", "number", "mood", "short", "word")]
+    insert = _statement("insert into t values ($1, $2, $3, $4, $5)", *written)
+    table = _table(columns=(_ID, mail, number, mood, short, word))
     assert _script(insert, table=table) == snapshot("""\
 \\set t_mail_key random(10001, 9007199254740992)
 \\set t_mail text_of(:t_mail_key, 19)
@@ -375,9 +376,13 @@ def test_texts_of_which_nothing_is_known_do_not_come_again() -> None:
 \\set t_mood text_of(:t_mood_key, 10)
 \\set t_short_key random(1, 10000)
 \\set t_short text_of(:t_short_key, 2)
-insert into t values (:t_mail, :t_number_key, :t_mood, :t_short);
+\\set t_word_key random(1, 10000)
+\\set t_word text_of(:t_word_key, 8)
+insert into t values (:t_mail, :t_number_key, :t_mood, :t_short, :t_word);
 """)
-    few = replace(table, rows=5.0, columns=(_ID, mail, number, replace(mood, distinct=3.0), short))
+    few = replace(
+        table, rows=5.0, columns=(_ID, mail, number, replace(mood, distinct=3.0), short, word)
+    )
     assert "\\set t_mood_key random(1, 3)\n" in _script(insert, table=few)
 
 

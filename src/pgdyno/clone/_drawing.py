@@ -204,15 +204,16 @@ class Drawing:
 
     def _grown(self, there: str, statement: Statement, parameter: Parameter, turn: int) -> str:
         """Return the expression of a value to be written, a new one as often as the rows have
-        different ones: their number grows with the rows. Numbers of which nothing is known are
-        taken for quantities, which come again."""
+        different ones: their number grows with the rows. Where it is not known, numbers are taken
+        for quantities, and texts with a default for words, which come again."""
         place = (parameter.table, parameter.column)
         table = self._keys.tables[place[0]]
         column, count = table.column(place[1]), self._keys.count(place)
         share = count / max(1, self._keys.rows(table))
         if column is None or column.labels or share < GROWING_MIN:
             return there
-        if column.distinct is None and not (is_text(column) or column.base == "uuid"):
+        comes_again = column.default == "value" or not (is_text(column) or column.base == "uuid")
+        if column.distinct is None and comes_again:
             return there
         if self._keys.root(place) != place:
             return there
