@@ -174,6 +174,18 @@ def test_a_list_has_the_rows_that_were_inserted_before() -> None:
     assert "case when :row = 0 then :t_id_key when :row = 1 then :t_id_key_2 end" in found
 
 
+def test_a_list_has_as_many_values_as_rows_are_found_on_average() -> None:
+    three = [_parameter("inserted")] * 3
+    listed = _statement(
+        "select * from t where id = any ($1)",
+        _parameter("compared", type_="bigint[]"),
+        rows=2.5,
+    )
+    found = _script(_statement("insert into t (id) values ($1), ($2), ($3)", *three), listed)
+    assert "\\set number 2 + case when random(1, 1000) <= 500 then 1 else 0 end" in found
+    assert "\\array several :number case when :row = 0 then :t_id_key" in found
+
+
 @pytest.mark.parametrize("skew", [None, 0.0, 0.7, 1.2])
 def test_rows_are_updated_as_unevenly_as_those_of_the_source(skew: float | None) -> None:
     read = _statement("select * from t where id = $1 for update", _parameter("compared"))

@@ -254,20 +254,19 @@ class Arguments:
         return f":{self._lines.set('element', elements.drawn())}"
 
     def _array(self, parameter: Parameter, table: Table | None, column: Column | None) -> str:
-        """Return an array, of as many values as rows were found, or of ``_ELEMENTS`` if it is of
-        no column. Within a transaction there is one for the same keys."""
+        """Return an array, of as many values as rows are found on average, or of ``_ELEMENTS`` if
+        it is of no column. Within a transaction there is one for the same keys."""
         if table is None or column is None:
-            value, count = _of_type(parameter.type.removesuffix(_ARRAY)), _ELEMENTS
-            return self._several(value, count)
+            return self._several(_of_type(parameter.type.removesuffix(_ARRAY)), _ELEMENTS)
         place = (table.full_name, column.name)
         root = self._keys.root(place)
         if (known := self._arrays.get(root)) is not None:
             return known
         turns = [name for (of, _), name in self._drawing.variables.items() if of == root]
-        count = max(1, min(_ELEMENTS_MAX, round(self._rows_most(root))))
+        count = max(1.0, min(_ELEMENTS_MAX, self._rows_most(root)))
         key = self._keys.drawn(place)
         if count > 1 and len(turns) > 1:
-            count = len(turns)
+            count = min(count, len(turns))
             cases = (f"when :row = {number} then :{name}" for number, name in enumerate(turns))
             key = f"case {' '.join(cases)} end"
         value = self._keys.value(place, key)
@@ -287,10 +286,10 @@ class Arguments:
             and self._keys.root((each.table, each.column)) == root
         )
 
-    def _several(self, value: str, count: int) -> str:
+    def _several(self, value: str, count: float) -> str:
         if _is_literal(value) or value.startswith(_WITH_PARTS):
             return "'{}'"
-        return f":{self._lines.array('several', count, value)}"
+        return f":{self._lines.array('several', self._number(count), value)}"
 
 
 def queries_of(text: str) -> dict[int, int]:

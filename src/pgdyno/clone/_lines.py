@@ -22,8 +22,9 @@ class Lines:
         self.add(f"\\set {name} {expression}")
         return name
 
-    def array(self, name: str, count: int, expression: str) -> str:
-        """Put values into a new array with about this name; return it."""
+    def array(self, name: str, count: int | str, expression: str) -> str:
+        """Put values into a new array with about this name; return it. The count is a number or a
+        variable."""
         name = self._named(name)
         self.add(f"\\array {name} {count} {expression}")
         return name
