@@ -186,6 +186,14 @@ def test_a_list_has_as_many_values_as_rows_are_found_on_average() -> None:
     assert "\\array several :number case when :row = 0 then :t_id_key" in found
 
 
+def test_of_rows_that_are_inserted_where_they_are_missing_the_last_ones_are_new() -> None:
+    text = "insert into t (id) values ($1), ($2), ($3) on conflict do nothing"
+    found = _script(_statement(text, *[_parameter("inserted")] * 3, rows=1.5)).splitlines()
+    assert found[0] == "\\set t_id_key random(1, 10000)"
+    assert found[1].startswith("\\set t_id_key_2 case when random(1, 1000) <= 500 then 10001 + ")
+    assert found[2].startswith("\\set t_id_key_3 10001 + ")
+
+
 @pytest.mark.parametrize("skew", [None, 0.0, 0.7, 1.2])
 def test_rows_are_updated_as_unevenly_as_those_of_the_source(skew: float | None) -> None:
     read = _statement("select * from t where id = $1 for update", _parameter("compared"))

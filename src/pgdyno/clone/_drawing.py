@@ -139,7 +139,7 @@ class Drawing:
     ) -> tuple[str, float]:
         """Return the expression of a key of a row to be added, and the share of new ones."""
         place = (table.full_name, column.name)
-        share = _new_share(statement, place)
+        share = _new_share(statement, place, turn)
         return self._mixed(
             self._in_turn(statement, place, turn), self._next(statement, table, column, turn), share
         )
@@ -363,12 +363,14 @@ def _values_of(statement: Statement, place: Place) -> int:
     return max(1, sum((each.table, each.column) == place for each in statement.parameters))
 
 
-def _new_share(statement: Statement, place: Place) -> float:
-    """Return the share of the rows of an INSERT that are new. With ON CONFLICT DO NOTHING it is
-    that of the rows that are counted; with DO UPDATE all are counted, and taken for old ones."""
+def _new_share(statement: Statement, place: Place, turn: int) -> float:
+    """Return the chance that a row of an INSERT is new. With ON CONFLICT DO NOTHING as many are as
+    are counted, the last ones of a statement: later ones that name a single row name the first.
+    With DO UPDATE all are counted, and taken for old ones."""
     if (conflict := _CONFLICT.search(statement.text)) is None:
         return 1.0
-    return 0.0 if conflict["update"] else min(1.0, statement.rows / _values_of(statement, place))
+    there = _values_of(statement, place) - statement.rows
+    return 0.0 if conflict["update"] else min(1.0, max(0.0, turn + 1 - there))
 
 
 def _found_share(statement: Statement, table: Table) -> float:
