@@ -121,6 +121,22 @@ def test_a_unit_begins_with_the_row_that_others_name() -> None:
     assert beginning([ends, statement("inserted", "public.t", "id")], Keys(tables)) == 1
 
 
+def test_a_key_that_the_server_makes_is_not_known_earlier() -> None:
+    kind = Column("kind", "integer", "int4", not_null=True)
+    tables = (
+        Table("public", "t", 9, 1, (_ID, kind), (("id",),), True),
+        Table("public", "kinds", 9, 1, (kind,), (("kind",),), True),
+    )
+
+    def statement(text: str, use: Use, table: str, column: str) -> Statement:
+        return Statement(text, (Parameter("bigint", use, table, column),), 1, 1, 1, 0)
+
+    ends = statement("select kind from t where id = $1", "compared", "public.t", "id")
+    looks = statement("select from kinds", "compared", "public.kinds", "kind")
+    makes = statement("insert into t (kind) values ($1)", "inserted", "public.t", "kind")
+    assert beginning([ends, looks, looks, makes], Keys(tables)) == 3
+
+
 def test_a_row_is_there_before_others_refer_to_it() -> None:
     of = (Column("of", "bigint", "int8"),)
     to_t = (Reference(("of",), "public.t", ("id",)),)

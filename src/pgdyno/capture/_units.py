@@ -14,7 +14,7 @@ import bisect
 import cmath
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -91,25 +91,36 @@ def _tells(calls: float, sessions: int) -> bool:
 
 def beginning(unit: Sequence[Statement], keys: Keys) -> int:
     """Return the place of the statement that a unit begins with: the one from which on most
-    statements name rows that others have made, or returned, before them."""
+    statements name rows that others have made, or returned, before them. Keys that the server has
+    made count first, as nobody knows them earlier."""
     named = [
         {keys.root((each.table, each.column)) for each in statement.parameters if each.table}
         for statement in unit
     ]
+    made = [{keys.made_by(each)} for each in unit]
     added = [
         {*_added(each, keys), *(returned_keys(each, keys).keys() - names)}
         for each, names in zip(unit, named, strict=True)
     ]
 
-    def linked(start: int) -> int:
-        known: set[Place] = set()
-        count = 0
-        for place in (*range(start, len(unit)), *range(start)):
-            count += len(named[place] & known)
-            known |= added[place]
-        return count
+    def linked(start: int) -> tuple[int, int]:
+        order = (*range(start, len(unit)), *range(start))
+        return _links(order, named, made), _links(order, named, added)
 
     return max(range(len(unit)), key=linked)
+
+
+def _links(
+    order: Iterable[int],
+    named: Sequence[Collection[Place]],
+    known: Sequence[Iterable[Place | None]],
+) -> int:
+    """Return how many keys statements name that are known from others before them."""
+    count, so_far = 0, set[Place | None]()
+    for place in order:
+        count += len(so_far.intersection(named[place]))
+        so_far.update(known[place])
+    return count
 
 
 def _added(statement: Statement, keys: Keys) -> Iterator[Place]:
