@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.capture._distinct import with_distinct
-from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
+from pgdyno.clone.capture_file import Column, Parameter, Reference, Statement, Table
+from pgdyno.clone.limits import least_limit, limited, unlimited
 
 _ORDERS = Table(
     "public",
@@ -52,3 +53,37 @@ def test_rows_of_a_statement_tell_the_number_of_values(
 ) -> None:
     known = {"id": None, "customer": None, "state": None, "shop": 10}
     assert _told(text, rows, *columns) == known | told
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "told"),
+    [
+        (40.0, ["shop"], {"shop": 250.0}),
+        (0.5, ["shop"], {}),
+        (5.0, ["article"], {"article": -0.2}),
+        (0.5, ["shop", "article"], {}),
+    ],
+)
+def test_rows_tell_to_how_many_others_refer(
+    rows: float, columns: list[str], told: dict[str, float]
+) -> None:
+    shops = Table("public", "shops", 2000, 9, (Column("id", "bigint", "int8"),), keys=(("id",),))
+    offers = Table(
+        *("public", "offers", 10_000, 90),
+        (Column("shop", "bigint", "int8"), Column("article", "bigint", "int8")),
+        keys=(("shop", "article"),),
+        references=(Reference(("shop",), "public.shops", ("id",)),),
+    )
+    parameters = tuple(Parameter("bigint", "compared", "public.offers", each) for each in columns)
+    statement = Statement("select", parameters, 5.0, rows, 0.1, 0.0)
+    _, table = with_distinct((shops, offers), [statement])
+    found = {each.name: each.distinct for each in table.columns if each.distinct is not None}
+    assert found == told
+
+
+@pytest.mark.parametrize("rows", [0.3, 0.9, 1.5, 3.4, 7.9, 80.2])
+def test_values_have_more_rows_than_a_limit_shows(rows: float) -> None:
+    mean = unlimited(rows)
+    assert rows < mean < 4 * max(1.0, rows)
+    assert limited(mean, least_limit(rows)) == pytest.approx(rows, rel=0.001)
+    assert least_limit(rows) - 1 < rows <= least_limit(rows)

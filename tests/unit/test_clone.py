@@ -162,7 +162,7 @@ create table shop.lines (
     line integer not null
 );
 copy public.customers (id, email, kind) from stdin \\rows 2000 :row + 1, text_of(:row + 1, 20), case when random(1, 10000) <= 2500 then null else text_of(random(1, 3), 10) end
-copy shop."Orders" (id, customer, placed, total, note) from stdin \\rows 10000 uuid_of(:row + 1), case when random(1, 100000) <= 5000 then 1 when random(1, 100000) <= 2105 then 1001 else random(1, 2000) end, timestamp(1735689600 + :row + 1), mod(random(1, 5000), 1000000), text_of(random(1, 10000), 100)
+copy shop."Orders" (id, customer, placed, total, note) from stdin \\rows 10000 uuid_of(:row + 1), case when random(1, 100000) <= 5000 then 1 when random(1, 100000) <= 2105 then 751 else random(1, 1500) end, timestamp(1735689600 + :row + 1), mod(random(1, 5000), 1000000), text_of(random(1, 10000), 100)
 copy shop.lines (order_id, line) from stdin \\rows 40000 uuid_of(mod(:row / 4, 10000) + 1), mod(:row, 4) + 1
 alter table public.customers add primary key (id);
 alter table public.customers add unique (email);
@@ -419,6 +419,20 @@ def test_a_column_with_a_sequence_is_unique_within_a_key() -> None:
     assert keys.count(("public.t", "id")) == keys.count(("public.t", "at")) == 5000
 
 
+def test_a_column_of_a_key_has_as_many_values_as_are_known() -> None:
+    columns = (
+        Column("one", "bigint", "int8", distinct=20),
+        Column("other", "bigint", "int8", distinct=50),
+    )
+    table = Table("public", "t", 100, 1, columns, keys=(("one", "other"),))
+    keys = Keys([table])
+    assert [keys.count(("public.t", each.name)) for each in columns] == [20, 50]
+    made = f"copy t from stdin \\rows 100 {', '.join(keys.of_row(table, c) for c in columns)}"
+    rows = (MadeRows(made, "t", [], 1).piece(1 << 20) or b"").split(b"\n")[:-1]
+    assert len({*rows}) == 100
+    assert len({each.split(b"\t")[1] for each in rows}) > 25
+
+
 def test_a_text_with_a_default_is_a_word() -> None:
     state = Column("state", "text", "text", default="value")
     note = Column("note", "text", "text")
@@ -435,12 +449,12 @@ def test_the_scripts() -> None:
     assert scripts == snapshot(
         {
             "shop-1.sql": """\
-\\set customers_id_key random(1, 2000)
+\\set customers_id_key random(1, 1500)
 select * from shop."Orders" where customer = :customers_id_key order by placed limit 7 offset 0;
 """,
             "shop-2.sql": """\
 begin;
-\\set customers_id_key case when random(1, 100000) <= 5000 then 1 when random(1, 100000) <= 2105 then 1001 else random(1, 2000) end
+\\set customers_id_key case when random(1, 100000) <= 5000 then 1 when random(1, 100000) <= 2105 then 751 else random(1, 1500) end
 \\set Orders_total_key case when random(1, 1000) <= 500 then random(5001, 1000000) else random(1, 5000) end
 \\set Orders_total mod(:Orders_total_key, 1000000)
 insert into shop."Orders" (customer, total) values (:customers_id_key, :Orders_total) returning id \\gset s0_

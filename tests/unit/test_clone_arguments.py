@@ -113,6 +113,31 @@ def test_a_limit_leaves_the_rows_to_a_range_that_decides_them(rows: float, limit
     )
 
 
+@pytest.mark.parametrize(("distinct", "limit"), [(4000, 4), (10, 3)])
+def test_a_limit_leaves_the_rows_to_values_that_decide_them(distinct: int, limit: int) -> None:
+    columns = _ID, replace(_KIND, distinct=distinct)
+    uses = _parameter("compared", "kind"), Parameter("bigint", "limit")
+    found = _statement("select * from t where kind = $1 limit $2", *uses, rows=3.3)
+    assert f"limit {limit};" in _script(found, table=_table(rows=12_000, columns=columns))
+
+
+def test_rows_are_named_that_others_refer_to() -> None:
+    customers = Table("public", "c", 100, 9, (_ID,), keys=(("id",),))
+    of = Column("c_id", "bigint", "int8", distinct=20)
+    orders = Table("public", "o", 500, 9, (of,))
+    named = Parameter("bigint", "compared", "public.c", "id")
+    found = Parameter("bigint", "compared", "public.o", "c_id")
+    statements = (
+        _statement("select * from c where id = $1", named),
+        _statement("select * from o where c_id = $1", found, rows=25),
+    )
+    transaction = Transaction(10.0, (Step(0), Step(1)), True)
+    source, tables = Source(18, 60.0, 10.0, 2, 1.0), (customers, orders)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    script = script_of(capture, transaction, Keys(tables))
+    assert script.splitlines()[1] == "\\set c_id_key random(1, 20)"
+
+
 def test_new_keys_follow_each_other_where_the_rows_do() -> None:
     insert = _statement("insert into t (id) values ($1)", _parameter("inserted"))
     assert _script(insert) == snapshot("""\

@@ -1,7 +1,9 @@
 """The numbers of different values that the rows of statements tell, where no statistics do.
 
 A statement that compares columns of a table finds rows / (n1 n2 …) of its rows, with n1, n2 … as
-the numbers of different values; if one of them is not known, it follows.
+the numbers of different values; if one of them is not known, it follows. A search by a single
+column of a key, or one that refers to others, tells that number, too: of rows that many others
+could refer to, few may be referred to.
 """
 
 from __future__ import annotations
@@ -12,11 +14,10 @@ from collections.abc import Iterable
 from pgdyno.capture._told import with_told
 from pgdyno.clone.capture_file import Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, Keys, Place
+from pgdyno.clone.limits import unlimited
 
 _ROWS_MIN = 0.01
 """Rows of a call below which nothing can be told: values are sought that are not there."""
-_MORE = 3.0
-"""Times the rows of a LIMIT from which on nearly all values, spread at random, have as many."""
 
 
 def with_distinct(tables: tuple[Table, ...], statements: Iterable[Statement]) -> tuple[Table, ...]:
@@ -39,26 +40,27 @@ def _told(statement: Statement, keys: Keys) -> tuple[Place, float] | None:
     names = {table for table, _ in compared}
     if len(names) != 1 or len(compared) != len(used):
         return None
-    unknown = [each for each in compared if _is_unknown(each, keys)]
+    unknown = [each for each in compared if _is_unknown(each, keys, is_alone=len(compared) == 1)]
     if len(unknown) != 1:
         return None
     others = math.prod(keys.count(each) for each in compared if each not in unknown)
     rows = max(1, keys.rows(keys.tables[names.pop()]))
     is_limited = len(used) < len(statement.parameters)
-    found = _without_limit(statement.rows) if is_limited else statement.rows
+    found = unlimited(statement.rows) if is_limited else statement.rows
     count = min(rows, max(1.0, rows / others / found))
-    return unknown[0], -count / rows if count > GROWING_MIN * rows else count
+    (place,) = unknown
+    if keys.root(place) != place and count >= keys.count(place):
+        return None
+    return place, -count / rows if count > GROWING_MIN * rows else count
 
 
-def _without_limit(rows: float) -> float:
-    """Return how many rows values have at least, of which a statement with LIMIT finds so many:
-    values that are spread at random have fewer rows than the mean as often as more."""
-    spread = math.inf if rows >= 1 else -math.log1p(-rows)
-    return min(spread, _MORE * max(1.0, rows))
-
-
-def _is_unknown(place: Place, keys: Keys) -> bool:
+def _is_unknown(place: Place, keys: Keys, *, is_alone: bool) -> bool:
+    """Return whether the number of values of a column is not known otherwise; of one in a key, or
+    that refers to another, if it ``is_alone``."""
     table = keys.tables[place[0]]
     column = table.column(place[1])
-    is_own = keys.root(place) == place and column is not None and not table.is_in_key(column)
-    return is_own and column is not None and column.distinct is None and not column.labels
+    if column is None or column.distinct is not None or column.labels:
+        return False
+    if keys.root(place) == place and not table.is_in_key(column):
+        return True
+    return is_alone and (column.name,) not in table.keys and not column.has_sequence

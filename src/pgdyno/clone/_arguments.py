@@ -18,6 +18,7 @@ from pgdyno.clone._drawing import Drawing, Rounds, on_average, short
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place
+from pgdyno.clone.limits import is_whole, least_limit, limited
 from pgdyno.clone.schema import sequence_of
 from pgdyno.clone.values import (
     DOCUMENTS,
@@ -57,9 +58,10 @@ _WITH_PARTS = ("document_of(", "array_of(", "range_of(")
 _EVEN = 0.05
 """Part by which a mean number may differ from a whole one that stands for it."""
 
-_WHOLE, _ROOM = 0.001, 4
-"""Part by which rows of a call may differ from a LIMIT that always ends them, and how often the
-rows are in one that hardly ever does."""
+_ROOM = 4
+"""Times the rows of a call that a LIMIT has which hardly ever ends them."""
+_NEAR = 1.1
+"""Times the rows of a call that values of a clone may have if they decide these."""
 
 
 class _Range(Struct, frozen=True):
@@ -119,7 +121,7 @@ class Arguments:
             table = self._keys.tables.get(parameter.table)
             column = None if table is None else table.column(parameter.column)
             if parameter.use in ("limit", "offset"):
-                yield str(_limit(statement) if parameter.use == "limit" else 0)
+                yield str(self._limit(statement) if parameter.use == "limit" else 0)
             elif (part := self._part(parameter, column)) is not None:
                 yield part
             elif parameter.type.endswith(_ARRAY) and (column is None or column.base != "array"):
@@ -173,7 +175,7 @@ class Arguments:
         """Return how many values of a column a list has, by the rows that the statement finds."""
         if statement.aggregates:
             return _ELEMENTS
-        rows_each = self._keys.rows(self._keys.tables[place[0]]) / self._keys.count(place)
+        rows_each = self._keys.rows(self._keys.tables[place[0]]) / self._keys.used(place)
         return max(_LIST_MIN, min(_LIST_MAX, round(statement.rows / max(1.0, rows_each))))
 
     def _bound(
@@ -200,6 +202,24 @@ class Arguments:
             key = f":{bounds[place].bound}{shift}"
         value = self._keys.value(place, key)
         return value if _VARIABLE.fullmatch(value) else f":{self._lines.set('bound', value)}"
+
+    def _limit(self, statement: Statement) -> int:
+        """Return a LIMIT with which a statement finds its rows: their number, unless a range with
+        both bounds, or the values that it compares, decide it, and not the same one each time."""
+        rows, by_use = statement.rows, defaultdict(set)
+        for each in statement.parameters:
+            by_use[each.use].add((each.table, each.column))
+        if is_whole(rows):
+            return max(1, round(rows))
+        if by_use["least"] & by_use["most"]:
+            return _ROOM * max(1, round(rows))
+        compared = [each for each in by_use["compared"] if each[0] in self._keys.tables]
+        if len({table for table, _ in compared}) == 1:
+            values = math.prod(map(self._keys.used, compared))
+            most = self._keys.rows(self._keys.tables[compared[0][0]]) / values
+            if limited(most, least_limit(rows)) <= _NEAR * rows:
+                return least_limit(rows)
+        return max(1, round(rows))
 
     def _width(self, statement: Statement, place: Place) -> float:
         """Return how many keys of a column are in a range of a statement, of whose rows other
@@ -306,16 +326,6 @@ def queries_of(text: str) -> dict[int, int]:
         else:
             found.setdefault(int(part[4]), around[-1])
     return found
-
-
-def _limit(statement: Statement) -> int:
-    """Return a LIMIT with which a statement finds its rows: their number, unless a range with both
-    bounds decides it, and not the same one each time."""
-    bounded = {each.column for each in statement.parameters if each.use == "least"} & {
-        each.column for each in statement.parameters if each.use == "most"
-    }
-    is_whole = abs(statement.rows - round(statement.rows)) <= _WHOLE * statement.rows
-    return max(1, round(statement.rows)) * (1 if is_whole or not bounded else _ROOM)
 
 
 def _is_outside(text: str, number: int) -> bool:

@@ -88,6 +88,11 @@ class Drawing:
         """Table → variable with the number of a row, from 0."""
         self._skews = dict(skew for each in statements for skew in self._skewed(each))
         """Exponents of the rows that the transaction updates, by table."""
+        self._most: dict[Place, int] = {}
+        """Keys of those to which rows refer that the transaction finds by them."""
+        for place in (each for statement in statements for each in self._found(statement)):
+            root, used = keys.root(place), keys.used(place)
+            self._most[root] = min(used, self._most.get(root, used))
 
     def returned(self, place: Place, name: str, *, is_added: bool) -> None:
         """Have a variable with the key of a row that a statement has added, or found."""
@@ -150,7 +155,7 @@ class Drawing:
         first = self.variables.get((self._keys.root(place), 0))
         conflict = _CONFLICT.search(statement.text)
         if turn == 0 or first is None or conflict is None or not conflict["update"]:
-            return self._keys.drawn(place)
+            return self._keys.drawn(place, most=self._count(place, turn))
         return f"mod(:{first} + {turn * STEP - 1}, {self._keys.count(place)}) + 1"
 
     def _mixed(self, there: str, new: str, share: float) -> tuple[str, float]:
@@ -166,9 +171,9 @@ class Drawing:
         share of those that are not there."""
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
-        count = self._keys.count(place)
+        count = self._count(place, turn)
         if parameter.use not in _WRITING and self._is_key(place):
-            count = max(1, self._keys.rows(table))
+            count = min(count, max(1, self._keys.rows(table)))
         if (skew := self._skews.get(root[0])) and self._finds_row(root):
             there = f"{self.rounds.one_of(self._keys.count(root), skew)} + 1"
         elif parameter.use in _WRITING:
@@ -190,7 +195,7 @@ class Drawing:
             return beside, 0.0
         if share >= ALWAYS:
             return there, 0.0
-        absent = f"random({count + 1}, {most_key(column)})"
+        absent = f"random({self._keys.count(place) + 1}, {most_key(column)})"
         return self._mixed(there, absent, 1 - share)
 
     def _tells_rows(self, table: Table, column: Column) -> bool:
@@ -258,7 +263,7 @@ class Drawing:
         rows, skew = max(1, self._keys.rows(table)), self._skews.get(table.full_name)
         if (first := known[0]) is None:
             return self.rounds.one_of(rows, skew)
-        of_first = -(-rows // self._keys.count(roots[0]))
+        of_first = -(-rows // self._keys.used((table.full_name, key[0])))
         is_there = first not in self._new and of_first > 1
         return (
             f"(:{first} - 1) * {of_first} + {self.rounds.one_of(of_first, skew)}"
@@ -326,6 +331,21 @@ class Drawing:
         if free < _FREE_MIN:
             return self._keys.drawn(place), 0.0
         return f"{least} + mod({_START.format(free)} + :txn, {free})", 0.0
+
+    def _count(self, place: Place, turn: int) -> int:
+        """Return how many keys of a column a statement may name: those by which the transaction
+        finds rows, where others name the same."""
+        count, root = self._keys.used(place), self._keys.root(place)
+        is_other = turn > 0 or (root, 0) in self.variables
+        return count if is_other else min(count, self._most.get(root, count))
+
+    def _found(self, statement: Statement) -> Iterator[Place]:
+        """Yield the columns that refer to others by which a statement finds rows."""
+        if statement.rows >= _FOUND and not statement.aggregates:
+            for each in statement.parameters:
+                place = each.table, each.column
+                if each.use == "compared" and each.table and self._keys.root(place) != place:
+                    yield place
 
     def _skewed(self, statement: Statement) -> Iterator[tuple[str, float]]:
         """Yield a table that a statement updates, with the exponent of its rows."""

@@ -25,6 +25,8 @@ _UNIQUE_MIN = 0.95
 GROWING_MIN = 0.1
 """Different values, as a share of the rows, from which on their number grows with these: ANALYZE
 has it so."""
+_ALL_MIN = 0.9
+"""Share of the keys from which on rows refer to all of them: both numbers are estimates."""
 _ORDERED_MIN = 0.9
 """Correlation from which on a column's values follow the order of the rows."""
 _ZIPF_MIN, _ZIPFIAN_MIN = 0.99, 1.001
@@ -99,9 +101,21 @@ class Keys:
         if column is None or (root[1],) in table.keys:
             return rows
         key = next((each for each in table.keys if root[1] in each), None)
-        if key is not None:
-            return self._digits(table, key)[root[1]]
-        return self._distinct(column, rows)
+        if key is None:
+            return self._distinct(column, rows)
+        least = self._digits(table, key)[root[1]]
+        is_known = root[1] == key[-1] and column.distinct is not None
+        return max(least, self._distinct(column, rows)) if is_known else least
+
+    def used(self, place: Place) -> int:
+        """Return how many of its keys a column has: of one that refers to another, those to which
+        its rows refer, if that is known."""
+        table, count = self.tables[place[0]], self.count(place)
+        column = table.column(place[1])
+        if column is None or column.distinct is None or self.root(place) == place:
+            return count
+        known = self._distinct(column, max(1, self.rows(table)))
+        return known if known < _ALL_MIN * count else count
 
     def _distinct(self, column: Column, rows: int) -> int:
         most = 2 if column.base == "bool" else column.labels or rows
@@ -124,7 +138,7 @@ class Keys:
             root = self.root((table.full_name, name))
             column = table.column(name)
             if root != (table.full_name, name):
-                count = self.count(root)
+                count = self.used((table.full_name, name))
             elif column is None or column.distinct is None:
                 count = round(left ** (1 / (len(key) - place)))
             else:
@@ -179,13 +193,13 @@ class Keys:
 
     def frequent(self, table: Table, column: Column) -> list[float]:
         """Return the shares of the values that a column has more often than others."""
-        mean = 1 / self.count((table.full_name, column.name))
+        mean = 1 / self.used((table.full_name, column.name))
         return [each for each in column.frequent[:_FREQUENT_MAX] if each > _FREQUENT_MIN * mean]
 
-    def drawn(self, place: Place, frequent: Sequence[float] = ()) -> str:
+    def drawn(self, place: Place, frequent: Sequence[float] = (), most: int | None = None) -> str:
         """Return the expression of a key of a column, drawn at random, with some that are more
-        ``frequent`` than others."""
-        count, left = self.count(place), 1.0
+        ``frequent`` than others; up to the highest one that it has, or to another."""
+        count, left = most or self.used(place), 1.0
         choices = []
         for number, share in enumerate(frequent):
             chance = round(_CHANCES * min(1.0, share / left))
@@ -221,7 +235,7 @@ class Keys:
                 digits = self._digits(table, key)
                 below = math.prod(digits[each] for each in key[key.index(column.name) + 1 :])
                 row = f":row / {below}" if below > 1 else ":row"
-                digit, whole = f"mod({row}, {digits[column.name]})", self.count(place)
+                digit, whole = f"mod({row}, {digits[column.name]})", self.used(place)
                 if column.name == key[-1] and whole > digits[column.name]:
                     # The rows of one beginning refer to others than those of the next.
                     digit = f"mod({digit} + :row / {digits[column.name]} * {STEP}, {whole})"
