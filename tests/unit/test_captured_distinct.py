@@ -27,7 +27,7 @@ _ORDERS = Table(
 def _told(text: str, rows: float, *columns: str) -> dict[str, float | None]:
     parameters = tuple(Parameter("bigint", "compared", "public.orders", each) for each in columns)
     parameters += (Parameter("bigint", "limit"),) if "limit" in text else ()
-    (table,) = with_distinct((_ORDERS,), [Statement(text, parameters, 5.0, rows, 0.1, 0.0)])
+    (table,) = with_distinct((_ORDERS,), [Statement(text, parameters, 5.0, rows, 0.1, 0.0)], {})
     return {each.name: each.distinct for each in table.columns}
 
 
@@ -55,6 +55,13 @@ def test_rows_of_a_statement_tell_the_number_of_values(
     assert _told(text, rows, *columns) == known | told
 
 
+def test_a_table_that_grows_had_more_rows_when_they_were_found() -> None:
+    parameter = Parameter("bigint", "compared", "public.orders", "customer")
+    statement = Statement("select", (parameter,), 5.0, 50.0, 0.1, 0.0)
+    (table,) = with_distinct((_ORDERS,), [statement], {"public.orders": 15_000})
+    assert table.columns[1].distinct == 300
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "told"),
     [
@@ -76,7 +83,7 @@ def test_rows_tell_to_how_many_others_refer(
     )
     parameters = tuple(Parameter("bigint", "compared", "public.offers", each) for each in columns)
     statement = Statement("select", parameters, 5.0, rows, 0.1, 0.0)
-    _, table = with_distinct((shops, offers), [statement])
+    _, table = with_distinct((shops, offers), [statement], {})
     found = {each.name: each.distinct for each in table.columns if each.distinct is not None}
     assert found == told
 

@@ -9,7 +9,7 @@ could refer to, few may be referred to.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from pgdyno.capture._told import with_told
 from pgdyno.clone.capture_file import Statement, Table
@@ -20,18 +20,25 @@ _ROWS_MIN = 0.01
 """Rows of a call below which nothing can be told: values are sought that are not there."""
 
 
-def with_distinct(tables: tuple[Table, ...], statements: Iterable[Statement]) -> tuple[Table, ...]:
+def with_distinct(
+    tables: tuple[Table, ...],
+    statements: Iterable[Statement],
+    rows: Mapping[str, float],
+) -> tuple[Table, ...]:
     """Return the tables with numbers of different values of columns that have none, as far as
-    statements tell them; of several, the one with most calls."""
+    statements tell them; of several, the one with most calls. ``rows`` are those that the tables
+    had when these were executed, where they are others."""
     keys = Keys(tables)
     told: dict[Place, float] = {}
     for each in sorted(statements, key=lambda each: -each.calls_per_s):
-        if (found := _told(each, keys)) is not None:
+        if (found := _told(each, keys, rows)) is not None:
             told.setdefault(*found)
     return with_told(tables, "distinct", {place: round(count, 4) for place, count in told.items()})
 
 
-def _told(statement: Statement, keys: Keys) -> tuple[Place, float] | None:
+def _told(
+    statement: Statement, keys: Keys, rows_then: Mapping[str, float]
+) -> tuple[Place, float] | None:
     """Return the column of which a statement tells the number of values."""
     if statement.aggregates or statement.rows < _ROWS_MIN:
         return None
@@ -44,14 +51,16 @@ def _told(statement: Statement, keys: Keys) -> tuple[Place, float] | None:
     if len(unknown) != 1:
         return None
     others = math.prod(keys.count(each) for each in compared if each not in unknown)
-    rows = max(1, keys.rows(keys.tables[names.pop()]))
+    (name,) = names
+    rows = max(1.0, rows_then.get(name, keys.tables[name].rows))
     is_limited = len(used) < len(statement.parameters)
     found = unlimited(statement.rows) if is_limited else statement.rows
     count = min(rows, max(1.0, rows / others / found))
     (place,) = unknown
     if keys.root(place) != place and count >= keys.count(place):
         return None
-    return place, -count / rows if count > GROWING_MIN * rows else count
+    whole = max(1.0, keys.tables[name].rows)
+    return place, -min(1.0, count / whole) if count > GROWING_MIN * rows else count
 
 
 def _is_unknown(place: Place, keys: Keys, *, is_alone: bool) -> bool:

@@ -56,7 +56,8 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
     with _schema(server, load, texts, gaps) as schema:
         statements = _statements(schema, texts, load, gaps)
         told = with_widths(schema.tables, statements.values())
-        tables, more = with_distinct(told, statements.values()), schema.gaps
+        tables = with_distinct(told, statements.values(), _rows(server, load))
+        more = schema.gaps
         differing = server.settings.beside(SourceSettings(schema.connection))
     if not statements:
         raise _idle(load)
@@ -92,6 +93,16 @@ def _schema(
     updated = catalogue.with_updates(load.updates, load.skews, load.seconds)
     by_id = load.accesses.with_scans(dict(zip(catalogue.ids, updated, strict=True)), load.seconds)
     return EmptySchema(*server.functions.of_load(texts.values(), by_id, gaps))
+
+
+def _rows(server: SourceServer, load: Load) -> dict[str, float]:
+    """Return the rows of tables in the middle of the period: those that statements found."""
+    catalogue = server.catalogue
+    return {
+        table.full_name: table.rows + (rows.inserted - rows.deleted) / 2
+        for number, table in zip(catalogue.ids, catalogue.tables, strict=True)
+        if (rows := load.updates.get(number)) is not None
+    }
 
 
 def _source(server: SourceServer, load: Load, statements: Mapping[str, Statement]) -> Source:
