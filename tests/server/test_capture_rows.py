@@ -1,7 +1,9 @@
-"""The rows of a clone's partitions, and of the transactions that change them."""
+"""The rows of a clone's partitions, and of the transactions that change them; rows that are changed
+if they are as they were found."""
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -36,6 +38,8 @@ insert into events (at, owner, details)
 select '2024-01-01'::timestamptz + i * interval '1 minute', i % 500, jsonb_build_object('n', i)
   from generate_series(1, 30000) i;
 create index on events (owner, at desc);
+create table counts (id bigint primary key, uses int not null);
+insert into counts select i, i % 7 from generate_series(1, 2000) i;
 create table late_events (like events) partition by range (id);
 create table third partition of late_events for values from (1000) to (2000);
 create table first partition of late_events for values from (minvalue) to (90);
@@ -45,6 +49,17 @@ analyze;
 """
 NEWEST = "select id, at, details from events where owner = %s order by at desc limit 1 for update"
 UPDATE = "update events set details = details || %s where id = %s and at = %s and owner = %s"
+
+
+FOUND = (
+    "select array_agg(id order by id) as ids, array_agg(uses order by id) as uses"
+    " from counts where id = any (%s)"
+)
+CHANGED = (
+    "update counts as c set uses = c.uses + 1"
+    " from (values (%s, %s), (%s, %s), (%s, %s)) as v (id, uses)"
+    " where c.id = v.id::bigint and c.uses = v.uses::int"
+)
 
 
 def load(cluster: Cluster) -> AbstractContextManager[None]:
@@ -65,7 +80,29 @@ def load(cluster: Cluster) -> AbstractContextManager[None]:
     return beside(work)
 
 
-def captured(cluster: Cluster, path: Path) -> Capture:
+def load_of_counts(cluster: Cluster) -> AbstractContextManager[None]:
+    """A session that changes rows that are still as it has found them."""
+
+    def work(begun: threading.Event, ended: threading.Event) -> None:
+        with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+            while not ended.is_set():
+                with conn.transaction():
+                    listed = random.sample(range(1, 2000), 3)
+                    row = conn.execute(FOUND, (listed,)).fetchone()
+                    assert row is not None
+                    ended.wait(0.02)
+                    values = [each for pair in zip(*row, strict=True) for each in pair]
+                    conn.execute(CHANGED, values)
+                begun.set()
+
+    return beside(work)
+
+
+def captured(
+    cluster: Cluster,
+    path: Path,
+    load: Callable[[Cluster], AbstractContextManager[None]] = load,
+) -> Capture:
     watcher = {"user": "watcher", "password": "hush", "application_name": None}
     where = Where(psycopg.conninfo.make_conninfo("", **{**cluster.conninfo.kwargs(), **watcher}))
     with load(cluster):
@@ -120,3 +157,20 @@ def test_the_width_of_rows_that_were_updated_since_the_table_was_empty(
     counts = {catalogue.ids[0]: Updates(inserted=2000.0, deleted=1000.0)}
     (table,) = catalogue.with_updates(counts, {}, seconds=10.0)
     assert table.rows == 1050
+
+
+def test_rows_that_are_changed_as_they_were_found(
+    new_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = new_cluster(18, shared_preload_libraries="pg_stat_statements")
+    with connect_plain(cluster.conninfo) as conn:
+        conn.execute(SCHEMA.encode())
+    path = tmp_path / "counts.pgdyno"
+    found = captured(cluster, path, load_of_counts)
+    fields = {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
+    likeness = alike(found, spec_from_fields(fields), SECONDS, Silent())
+    assert likeness.done > 10
+    rows = [each for each in likeness.compared if "update counts" in each.of]
+    assert [(each.source, each.clone) for each in rows if each.name == "rows of a call"] == [
+        (3.0, pytest.approx(3.0, rel=0.1))
+    ]

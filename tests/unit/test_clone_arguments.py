@@ -586,6 +586,29 @@ def test_outputs_of_a_statement(text: str, returned: list[tuple[str, str]]) -> N
     assert [(each.column, each.name) for each in outputs_of(text)] == returned
 
 
+def test_rows_that_are_changed_as_they_were_found() -> None:
+    listed, kind = _parameter("compared", type_="bigint[]"), _parameter("compared", "kind")
+    below = _parameter("most", "kind", "integer")
+    text = "select coalesce(array_agg(id order by id), '{}') as ids, array_agg(t.kind) as kinds"
+    finds = _statement(f"{text} from t where id = any ($1) and kind < $2", listed, below)
+    both = _parameter("compared"), kind
+    text = "update t set kind = kind + 1 from (values ($1, $2), ($3, $4)) as v (id, kind)"
+    changes = _statement(f"{text} where t.id = v.id and t.kind = v.kind", *both, *both, rows=2)
+    named = _statement("select * from t where id = $1", _parameter("compared"))
+    assert _script(finds, changes, named) == snapshot("""\
+\\array several 10 random(1, 10000)
+\\set bound 2147483647
+select coalesce(array_agg(id order by id), '{}') as ids, array_agg(t.kind) as kinds from t where id = any (:several) and kind < :bound \\gset s0_
+\\set t_id :s0_ids[1]
+\\set t_kind :s0_kinds[1]
+\\set t_id_2 :s0_ids[2]
+\\set t_kind_2 :s0_kinds[2]
+update t set kind = kind + 1 from (values (:t_id, :t_kind), (:t_id_2, :t_kind_2)) as v (id, kind) where t.id = v.id and t.kind = v.kind;
+\\set t_id_key random(1, 10000)
+select * from t where id = :t_id_key;
+""")
+
+
 def test_one_statement_in_place_of_another() -> None:
     id_, kind = _parameter("inserted"), _parameter("compared", "kind")
     statements = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from pgdyno.clone.values import (
     RANGES,
     elements_of,
     follows_keys,
+    most_key,
     value_of,
 )
 from pgdyno.spec.sql_text import literal
@@ -87,6 +88,8 @@ class Arguments:
         """Variable with the value of an expression."""
         self._returned: set[str] = set()
         """Variables with a value that a statement has returned, in place of a key."""
+        self._of_rows: dict[Place, str] = {}
+        """Variable with the values of all rows that a statement has found."""
 
     @contextmanager
     def rounds(self, rounds: Rounds) -> Iterator[None]:
@@ -106,6 +109,10 @@ class Arguments:
         self._drawing.returned(place, name, is_added=is_added)
         self._returned.add(name)
 
+    def returned_rows(self, arrays: Mapping[Place, str]) -> None:
+        """Have variables with columns of the rows that a statement has found."""
+        self._of_rows |= arrays
+
     def of(self, statement: Statement) -> list[str]:
         """Return a variable, or a literal, for each parameter of a statement."""
         return [*self._values(statement)]
@@ -117,6 +124,7 @@ class Arguments:
         queries = queries_of(statement.text)
         bounds: dict[Place, _Range] = {}
         lists = {int(each) for each in _SHORTENED.findall(statement.text)}
+        of_rows = self._of_rows if compares_rows(statement, self._of_rows) else {}
         for number, parameter in enumerate(statement.parameters, 1):
             table = self._keys.tables.get(parameter.table)
             column = None if table is None else table.column(parameter.column)
@@ -124,6 +132,10 @@ class Arguments:
                 yield str(self._limit(statement) if parameter.use == "limit" else 0)
             elif (part := self._part(parameter, column)) is not None:
                 yield part
+            elif parameter.use == "compared" and (parameter.table, parameter.column) in of_rows:
+                place = parameter.table, parameter.column
+                turns[place, "", 0] += 1
+                yield self._once(short(place), f":{of_rows[place]}[{turns[place, '', 0]}]")
             elif parameter.type.endswith(_ARRAY) and (column is None or column.base != "array"):
                 yield self._array(parameter, table, column)
             elif parameter.use in _BOUNDS and column is None:
@@ -167,8 +179,12 @@ class Arguments:
             return f":{key}"
         if _is_literal(value):
             return value
+        return self._once(key.replace("_key", "", 1), value)
+
+    def _once(self, name: str, value: str) -> str:
+        """Return the variable with the value of an expression."""
         if value not in self._made:
-            self._made[value] = self._lines.set(key.replace("_key", "", 1), value)
+            self._made[value] = self._lines.set(name, value)
         return f":{self._made[value]}"
 
     def _listed(self, statement: Statement, place: Place) -> int:
@@ -182,11 +198,15 @@ class Arguments:
         self, statement: Statement, number: int, column: Column, bounds: dict[Place, _Range]
     ) -> str:
         """Return a bound, the parameter of this number, of a range with as many rows as the
-        statement finds. ``bounds`` are the ranges of the statement's bounds before it."""
+        statement finds; beside a key, which decides them by itself, of one that has all values.
+        ``bounds`` are the ranges of the statement's bounds before it."""
         parameter = statement.parameters[number - 1]
         place, is_least = (parameter.table, column.name), parameter.use == "least"
         outwards = 1 if _is_outside(statement.text, number) else 0
-        if (other := bounds.get(place)) is not None:
+        table = self._keys.tables[place[0]]
+        if any(_compared(statement, table).issuperset(each) for each in table.keys):
+            key = str(1 - outwards if is_least else most_key(column))
+        elif (other := bounds.get(place)) is not None:
             key = f":{other.bound} {'-' if is_least else '+'} {_less(other.width, 1 - outwards)}"
         else:
             width, count = self._number(self._width(statement, place)), self._keys.count(place)
@@ -229,10 +249,9 @@ class Arguments:
         rows = float(_RANGE) if statement.aggregates else statement.rows
         keys = rows if keys_with else rows * count / max(1, self._keys.rows(table))
         others = {
-            each.column
-            for each in statement.parameters
-            if each.use == "compared" and each.table == place[0] and each.column != place[1]
-            if not statement.aggregates and not any(each.column in key for key in keys_with)
+            each
+            for each in _compared(statement, table) - {place[1]}
+            if not statement.aggregates and not any(each in key for key in keys_with)
         }
         keys *= math.prod(self._keys.count((place[0], each)) for each in others)
         return min(count, keys)
@@ -296,20 +315,29 @@ class Arguments:
 
     def _rows_most(self, root: Place) -> float:
         """Return the rows of a call of the statement with an array of these keys that finds most:
-        others count them, or find a part of them."""
-        return max(
+        others find a part of them, or count them, which tells nothing."""
+        found = (
             statement.rows
             for statement in self._statements
+            if not statement.aggregates
             for each in statement.parameters
             if each.type.endswith(_ARRAY)
             and each.table
             and self._keys.root((each.table, each.column)) == root
         )
+        return max(found, default=_ELEMENTS)
 
     def _several(self, value: str, count: float) -> str:
         if _is_literal(value) or value.startswith(_WITH_PARTS):
             return "'{}'"
         return f":{self._lines.array('several', self._number(count), value)}"
+
+
+def compares_rows(statement: Statement, arrays: Container[Place]) -> bool:
+    """Return whether a statement finds rows by several columns, all of them among those of rows
+    that another has found: it changes what is still as it was then."""
+    compared = {(p.table, p.column) for p in statement.parameters if p.use == "compared"}
+    return len(compared) > 1 and all(each in arrays for each in compared)
 
 
 def queries_of(text: str) -> dict[int, int]:
@@ -326,6 +354,12 @@ def queries_of(text: str) -> dict[int, int]:
         else:
             found.setdefault(int(part[4]), around[-1])
     return found
+
+
+def _compared(statement: Statement, table: Table) -> set[str]:
+    """Return the columns of a table with which a statement compares values."""
+    of_table = (each for each in statement.parameters if each.table == table.full_name)
+    return {each.column for each in of_table if each.use == "compared"}
 
 
 def _is_outside(text: str, number: int) -> bool:

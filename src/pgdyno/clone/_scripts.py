@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pgdyno.clone._arguments import Arguments
+from pgdyno.clone._arguments import Arguments, compares_rows
 from pgdyno.clone._drawing import ALWAYS, SHARES, Rounds, on_average
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
-from pgdyno.clone.outputs import returned_keys
+from pgdyno.clone.outputs import returned_arrays, returned_keys
 from pgdyno.spec.change import first_word
 
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -86,14 +86,17 @@ class _Script:
         text = self._with_variables(self._statements[place])
         captured = self._captured(place) if is_once and chance == 1 else None
         found = self._found(place) if captured is None and chance == 1 else {}
+        arrays = self._found_arrays(place) if is_once and chance == 1 and not found else {}
         for name, value in found.items():
             self._lines.add(f"\\set {name} {value}")
         least = self._others(self._statements[place], chance) if chance < 1 else 0.0
         with self._by_chance(least, least + chance):
-            ends = f" \\gset s{place}_" if captured else f" \\aset s{place}_" if found else ";"
+            is_one = captured or arrays
+            ends = f" \\gset s{place}_" if is_one else f" \\aset s{place}_" if found else ";"
             self._lines.add(text + ends)
         if captured:
             self._arguments.returned(captured[0], f"s{place}_{captured[1]}", is_added=True)
+        self._arguments.returned_rows({key: f"s{place}_{name}" for key, name in arrays.items()})
 
     def _others(self, statement: Statement, chance: float) -> float:
         """Return the share of the transactions that have another statement in place of one: the
@@ -119,6 +122,13 @@ class _Script:
                 found[name] = self._keys.value(root, self._keys.drawn(root))
                 self._arguments.returned(root, name, is_added=False)
         return found
+
+    def _found_arrays(self, place: int) -> dict[Place, str]:
+        """Return the columns of all rows that a statement returns, with their names, if a later one
+        changes rows that are as they were found."""
+        arrays = returned_arrays(self._statements[place], self._keys)
+        later = self._statements[place + 1 :] if arrays else ()
+        return arrays if any(compares_rows(each, arrays) for each in later) else {}
 
     def _named_after(self, place: int) -> tuple[set[Place], set[Place]]:
         """Return the keys by which statements after another one find rows, and those that they

@@ -20,7 +20,13 @@ _COLUMN = re.compile(rf"(?:{NAME}\.)?({NAME})")
 _ONE_OF = re.compile(
     rf"(?is)coalesce\s*\(\s*(?:min|max)\s*\(\s*(?:{NAME}\.)?({NAME})\s*\)\s*,[^()]*\)"
 )
+_ALL_OF = re.compile(
+    rf"(?is)(?:coalesce\s*\(\s*)?array_agg\s*\(\s*(?:{NAME}\.)?({NAME})\s*(?:order\s+by\b[^()]*)?\)"
+    r"(?:\s*,[^()]*\))?"
+)
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NUMBERS = ("int2", "int4", "int8")
+"""Types of which a script can name an element of an array."""
 
 
 class Output(Struct, frozen=True):
@@ -31,6 +37,8 @@ class Output(Struct, frozen=True):
     name: str
     is_never_null: bool = False
     """True if it is a value that replaces null."""
+    is_array: bool = False
+    """True if it has the values of all rows."""
 
 
 def returned_keys(statement: Statement, keys: Keys) -> dict[Place, str]:
@@ -39,7 +47,7 @@ def returned_keys(statement: Statement, keys: Keys) -> dict[Place, str]:
     found: dict[Place, str] = {}
     tables = dict.fromkeys(each.table for each in statement.parameters if each.table in keys.tables)
     for output in outputs_of(statement.text):
-        for table in (keys.tables[each] for each in tables):
+        for table in (keys.tables[each] for each in tables if not output.is_array):
             if (column := table.column(output.column)) is None:
                 continue
             root = keys.root((table.full_name, column.name))
@@ -48,6 +56,18 @@ def returned_keys(statement: Statement, keys: Keys) -> dict[Place, str]:
                 found.setdefault(root, output.name)
             break
     return found
+
+
+def returned_arrays(statement: Statement, keys: Keys) -> dict[Place, str]:
+    """Return the columns of which a statement returns the values of all rows that it finds, with
+    their names: those of numbers in the table that it has parameters of."""
+    arrays = {each.column: each.name for each in outputs_of(statement.text) if each.is_array}
+    names = {each.table for each in statement.parameters if each.table in keys.tables}
+    if len(names) != 1 or not statement.aggregates:
+        return {}
+    (table,) = map(keys.tables.__getitem__, names)
+    numbers = {each.name for each in table.columns if each.base in _NUMBERS}
+    return {(table.full_name, each): arrays[each] for each in arrays if each in numbers}
 
 
 def outputs_of(text: str) -> list[Output]:
@@ -83,12 +103,17 @@ def _output(item: str) -> Output | None:
     """Return an output; None if its name is no variable."""
     named = _NAMED.fullmatch(item)
     assert named is not None
-    column, one = _COLUMN.fullmatch(named["whole"]), _ONE_OF.fullmatch(named["whole"])
+    column, one, all_ = (each.fullmatch(named["whole"]) for each in (_COLUMN, _ONE_OF, _ALL_OF))
     name = named["name"] or (column[1] if column else "")
     if not _VARIABLE.fullmatch(folded(name)):
         return None
-    of = column or one
-    return Output(folded(of[1]) if of else "", folded(name), is_never_null=one is not None)
+    of = column or one or all_
+    return Output(
+        folded(of[1]) if of else "",
+        folded(name),
+        is_never_null=one is not None,
+        is_array=all_ is not None,
+    )
 
 
 def _outside(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
