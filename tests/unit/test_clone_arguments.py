@@ -609,6 +609,22 @@ select * from t where id = :t_id_key;
 """)
 
 
+def test_rows_that_are_there_are_repeated_where_no_combination_is_known() -> None:
+    one, other = (
+        Table("public", name, 1000, 9, (_ID,), keys=(("id",),)) for name in ("one", "other")
+    )
+    columns = Column("one_id", "bigint", "int8"), Column("other_id", "bigint", "int8")
+    pairs = Table("public", "p", 9000, 90, columns, keys=(("one_id", "other_id"),))
+    row = [Parameter("bigint", "inserted", "public.p", each.name) for each in columns]
+    text = "insert into p values ($1, $2), ($3, $4), ($5, $6), ($7, $8) on conflict do nothing"
+    transaction, source = Transaction(10.0, (Step(0),)), Source(18, 60.0, 10.0, 2, 1.0)
+    statements, tables = (_statement(text, *row * 4, rows=2.1),), (one, other, pairs)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    script = script_of(capture, transaction, Keys(tables))
+    first, last = "(:one_id_key, :other_id_key)", "(:one_id_key_2, :other_id_key_2)"
+    assert f"values {first}, {first}, {first}, {last} on" in script
+
+
 def test_one_statement_in_place_of_another() -> None:
     id_, kind = _parameter("inserted"), _parameter("compared", "kind")
     statements = (

@@ -104,6 +104,8 @@ class Drawing:
         """Return the variable with the key of a parameter, which is set unless it was before."""
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
+        if parameter.use == "inserted" and turn <= self._repeated(statement, table, column):
+            turn = 0
         is_single = _must_be_new(statement, parameter, table)
         kept = root
         is_added = self.variables.get((root, turn)) in self._new - self._returned
@@ -148,6 +150,18 @@ class Drawing:
         return self._mixed(
             self._in_turn(statement, place, turn), self._next(statement, table, column, turn), share
         )
+
+    def _repeated(self, statement: Statement, table: Table, column: Column) -> int:
+        """Return how many rows of an INSERT repeat its first one: those that are not counted, as
+        they are there, of a key all of whose columns refer to others. Which of their combinations
+        are there is not known."""
+        place = (table.full_name, column.name)
+        conflict = _CONFLICT.search(statement.text)
+        keys = [key for key in table.keys if column.name in key and len(key) > 1]
+        own = (self._keys.root((place[0], each)) for key in keys for each in key)
+        if not keys or conflict is None or conflict["update"] or any(r[0] == place[0] for r in own):
+            return 0
+        return round(_values_of(statement, place) - max(1.0, statement.rows))
 
     def _in_turn(self, statement: Statement, place: Place, turn: int) -> str:
         """Return the expression of a key that is there; of a statement that updates rows in place
