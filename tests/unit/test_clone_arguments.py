@@ -158,7 +158,7 @@ insert into t (id) values (:t_id_key), (:t_id_key_2);
 """)
     columns = (Column("id", "bigint", "int8", correlation=0.1),)
     assert _script(insert, table=_table(columns=columns)) == snapshot("""\
-\\set t_id_key random(10001, 9007199254740992)
+\\set t_id_key random(10001, 9007199254740992) * (2 * random(0, 1) - 1)
 insert into t (id) values (:t_id_key);
 """)
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from pgdyno.clone._lines import Lines
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
-from pgdyno.clone.values import follows_keys, is_text, is_time, most_key
+from pgdyno.clone.values import follows_keys, is_signed, is_text, is_time, most_key
 from pgdyno.spec.change import first_word
 
 ALWAYS = 0.95
@@ -35,6 +35,7 @@ _ROOM_MIN = 2**30
 _FREE_MIN = 100
 _FOUND = 0.5
 """Rows of a call from which on a statement finds what it looks for."""
+_SIGN = "(2 * random(0, 1) - 1)"
 _START = "abs(mod(hash(:random_seed + :client_id), {}))"
 """A place of a session's own in each load."""
 _BESIDE = 16
@@ -314,7 +315,9 @@ class Drawing:
         if is_time(column) and is_in_order(column) and not self._is_key(place):
             return f"{least} + :txn"
         if most - least < _ROOM_MIN or not (follows_keys(column) and self._is_in_order(place)):
-            return f"random({least}, {most})"
+            new = f"random({least}, {most})"
+            # Rows without order have new ones on both sides.
+            return new if is_in_order(column) or not is_signed(column) else f"{new} * {_SIGN}"
         most_rounds = self.rounds.most
         number = f"({_TURN}) * {most_rounds} + :round - 1" if most_rounds > 1 else _TURN
         if (in_turn := _values_of(statement, place)) > 1:

@@ -187,6 +187,11 @@ def follows_keys(column: Column) -> bool:
     return column.base in ("int4", "int8", *_TIMES)
 
 
+def is_signed(column: Column) -> bool:
+    """Return whether a column has whole numbers, also below zero."""
+    return column.base in _WHOLE and column.base != "oid"
+
+
 def is_time(column: Column) -> bool:
     """Return whether a column has dates, or times with a date."""
     return column.base in _TIMES
