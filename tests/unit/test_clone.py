@@ -274,6 +274,17 @@ def test_values_that_are_all_different_are_so_in_rows() -> None:
     )
 
 
+def test_rows_are_not_in_the_order_of_a_key_that_has_none() -> None:
+    id_ = Column("id", "bigint", "int8", correlation=0.1)
+    table = Table("public", "t", 100, 9, (id_,), keys=(("id",),))
+    beside = replace(
+        table, name="u", columns=(Column("t_id", "bigint", "int8"),), keys=(("t_id",),)
+    )
+    keys = Keys([table, replace(beside, references=(Reference(("t_id",), "public.t", ("id",)),))])
+    rows = [keys.of_row(each, each.columns[0]) for each in keys.tables.values()]
+    assert rows == ["permute(:row, 100) + 1"] * 2
+
+
 def test_a_reference_to_a_table_without_rows_is_null() -> None:
     keys = Keys([replace(CUSTOMERS, rows=0), ORDERS, LINES])
     (of_orders,) = (each for each in setup_of(keys).splitlines() if '"Orders" (id, ' in each)

@@ -1,7 +1,8 @@
 """Pages that statements read, and scans of tables and indexes, over a period.
 
 Scans tell the plans of a load also where its statements cannot be explained: that needs rights on
-its tables, which a role in pg_monitor has not.
+its tables, which a role in pg_monitor has not. The planner has bitmaps in place of plain scans of
+an index where the rows are not in its order.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pgdyno.probe.statements import Rise
 
 Counts: TypeAlias = "dict[tuple[str, str], float]"
+_MOST = 0.5
+"""Share of the entries of an index from which on bitmaps have read most of them."""
 
 
 class Accesses:
@@ -34,19 +37,25 @@ class Accesses:
         self._last = self._read()
         self._pages: Counter[tuple[str, str]] = Counter()
         self._scans: Counter[tuple[str, str]] = Counter()
+        self._entries: Counter[tuple[str, str]] = Counter()
+        self._fetched: Counter[tuple[str, str]] = Counter()
 
     def read(self) -> None:
         """Read the counts again. Raises psycopg.Error."""
         before, self._last = self._last, self._read()
-        for rises, earlier, now in zip((self._pages, self._scans), before, self._last, strict=True):
+        counted = self._pages, self._scans, self._entries, self._fetched
+        for rises, earlier, now in zip(counted, before, self._last, strict=True):
             rises.update(_risen(earlier, now))
 
-    def _read(self) -> tuple[Counts, Counts]:
+    def _read(self) -> tuple[Counts, ...]:
         pages = rows_of(self._connection, "pages", schema=self._schema)
         scans = rows_of(self._connection, "scans", {"tables": self._tables})
         return (
             {(row["id"], ""): row["pages"] for row in pages},
-            {(str(row["table_id"]), row["columns"]): row["scans"] for row in scans},
+            *(
+                {(str(row["table_id"]), row["columns"]): row[count] for row in scans}
+                for count in ("scans", "entries", "fetched")
+            ),
         )
 
     def with_pages(self, statement: Statement, key: str, rise: Rise) -> Statement:
@@ -65,14 +74,43 @@ class Accesses:
         )
 
     def with_scans(self, tables: Mapping[int, Table], seconds: float) -> dict[int, Table]:
-        """Return the tables with their scans in so many seconds."""
+        """Return the tables with their scans in so many seconds. A column without statistics whose
+        index bitmaps have read has no order."""
         found: defaultdict[str, list[Scans]] = defaultdict(list)
         for (table, columns), scans in sorted(self._scans.items()):
             if scans > 0:
                 found[table].append(Scans(round(scans / seconds, 4), columns))
+        by_bitmap = self._by_bitmap()
         return {
-            number: replace(table, scans=tuple(found[str(number)]))
+            number: replace(
+                table,
+                scans=tuple(found[str(number)]),
+                columns=tuple(
+                    replace(each, correlation=0.0)
+                    if each.correlation is None and (str(number), each.name) in by_bitmap
+                    else each
+                    for each in table.columns
+                ),
+            )
             for number, table in tables.items()
+        }
+
+    def _by_bitmap(self) -> set[tuple[str, str]]:
+        """Return the indexes most of whose entries bitmaps have read: those that plain scans have
+        not fetched, and the table has. They are known by table and columns."""
+        left = {
+            place: max(0.0, entries - self._fetched[place])
+            for place, entries in self._entries.items()
+            if place[1]
+        }
+        whole: defaultdict[str, float] = defaultdict(float)
+        for (table, _), entries in left.items():
+            whole[table] += entries
+        return {
+            (table, columns)
+            for (table, columns), entries in left.items()
+            if entries > _MOST * self._entries[table, columns]
+            and self._fetched[table, ""] > _MOST * whole[table]
         }
 
 

@@ -223,10 +223,10 @@ class Keys:
 
     def of_row(self, table: Table, column: Column) -> str:
         """Return the expression of a column's key in the row ``:row``."""
-        place = (table.full_name, column.name)
-        if (column.name,) in table.keys or any(
-            column.name == self._lone(table, key) for key in table.keys
-        ):
+        place, rows = (table.full_name, column.name), self.rows(table)
+        if (column.name,) in table.keys:
+            return ":row + 1" if self._is_in_order(table, column) else f"permute(:row, {rows}) + 1"
+        if any(column.name == self._lone(table, key) for key in table.keys):
             return ":row + 1"
         if self.beside(table, column):
             return self.of_number(table, column, ":row")
@@ -243,11 +243,17 @@ class Keys:
         if column.correlation is not None and is_in_order(column):
             return self.of_number(table, column, ":row")
         frequent = self.frequent(table, column)
-        rows = self.rows(table)
         if self.count(place) >= rows > 1 and not frequent and column.distinct is not None:
             is_unique = self._distinct(column, rows) >= _UNIQUE_MIN * rows
             return f"permute(:row, {rows}) + 1" if is_unique else self.drawn(place)
         return self.drawn(place, frequent)
+
+    def _is_in_order(self, table: Table, column: Column) -> bool:
+        """Return whether a key follows the order of the rows, as far as is known of it, or else of
+        the one to which it refers."""
+        root = self.root((table.full_name, column.name))
+        other = self.tables[root[0]].column(root[1])
+        return is_in_order(column if column.correlation is not None or other is None else other)
 
 
 def is_in_order(column: Column) -> bool:
