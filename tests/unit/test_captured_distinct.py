@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from pgdyno.capture._distinct import with_distinct
-from pgdyno.clone.capture_file import Column, Parameter, Reference, Statement, Table
+from pgdyno.clone.capture_file import (
+    SHORTENED,
+    Column,
+    Parameter,
+    Reference,
+    Statement,
+    Table,
+)
 from pgdyno.clone.limits import least_limit, limited, unlimited
 
 _ORDERS = Table(
@@ -55,6 +63,15 @@ def test_rows_of_a_statement_tell_the_number_of_values(
     assert _told(text, rows, *columns) == known | told
 
 
+def test_a_column_is_told_beside_one_that_another_statement_tells() -> None:
+    customer = Parameter("bigint", "compared", "public.orders", "customer")
+    state = Parameter("text", "compared", "public.orders", "state")
+    both = Statement("select", (customer, state), 9.0, 10.0, 0.1, 0.0)
+    alone = Statement("select", (customer,), 5.0, 50.0, 0.1, 0.0)
+    (table,) = with_distinct((_ORDERS,), [both, alone], {})
+    assert [each.distinct for each in table.columns] == [None, 200, 5, 10]
+
+
 def test_a_table_that_grows_had_more_rows_when_they_were_found() -> None:
     parameter = Parameter("bigint", "compared", "public.orders", "customer")
     statement = Statement("select", (parameter,), 5.0, 50.0, 0.1, 0.0)
@@ -86,6 +103,8 @@ def test_rows_tell_to_how_many_others_refer(
     _, table = with_distinct((shops, offers), [statement], {})
     found = {each.name: each.distinct for each in table.columns if each.distinct is not None}
     assert found == told
+    listed = replace(statement, text=f"select 1 from offers where shop in ($1 {SHORTENED})")
+    assert with_distinct((shops, offers), [listed], {}) == (shops, offers)
 
 
 @pytest.mark.parametrize("rows", [0.3, 0.9, 1.5, 3.4, 7.9, 80.2])

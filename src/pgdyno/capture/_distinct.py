@@ -9,10 +9,10 @@ could refer to, few may be referred to.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pgdyno.capture._told import with_told
-from pgdyno.clone.capture_file import Statement, Table
+from pgdyno.clone.capture_file import SHORTENED, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, Keys, Place
 from pgdyno.clone.limits import unlimited
 
@@ -26,46 +26,59 @@ def with_distinct(
     rows: Mapping[str, float],
 ) -> tuple[Table, ...]:
     """Return the tables with numbers of different values of columns that have none, as far as
-    statements tell them; of several, the one with most calls. ``rows`` are those that the tables
-    had when these were executed, where they are others."""
-    keys = Keys(tables)
-    told: dict[Place, float] = {}
-    for each in sorted(statements, key=lambda each: -each.calls_per_s):
-        if (found := _told(each, keys, rows)) is not None:
-            told.setdefault(*found)
-    return with_told(tables, "distinct", {place: round(count, 4) for place, count in told.items()})
+    statements tell them: of several the one with most calls, of those that compare a column alone
+    if there are such. ``rows`` are those that the tables had when the statements were executed."""
+    by_calls = sorted(statements, key=lambda each: -each.calls_per_s)
+    compared = [(each, _compared(each)) for each in by_calls]
+    for is_alone in (True, False):
+        keys = Keys(tables)
+        told: dict[Place, float] = {}
+        for statement, places in compared:
+            if places and (len(places) == 1) == is_alone:
+                told = dict(_told(statement, places, keys, rows)) | told
+        tables = with_told(tables, "distinct", {each: round(told[each], 4) for each in told})
+    return tables
+
+
+def _compared(statement: Statement) -> set[Place]:
+    """Return the columns of a table whose values decide the rows of a statement; none if there are
+    others, or the rows do not tell."""
+    used = [each for each in statement.parameters if each.use != "limit"]
+    compared = {(each.table, each.column) for each in used if each.use == "compared"}
+    is_one = len({table for table, _ in compared}) == 1 and len(compared) == len(used)
+    tells = is_one and not statement.aggregates and statement.rows >= _ROWS_MIN
+    return compared if tells else set()
 
 
 def _told(
-    statement: Statement, keys: Keys, rows_then: Mapping[str, float]
-) -> tuple[Place, float] | None:
-    """Return the column of which a statement tells the number of values."""
-    if statement.aggregates or statement.rows < _ROWS_MIN:
-        return None
-    used = [each for each in statement.parameters if each.use != "limit"]
-    compared = {(each.table, each.column) for each in used if each.use == "compared"}
-    names = {table for table, _ in compared}
-    if len(names) != 1 or len(compared) != len(used):
-        return None
-    unknown = [each for each in compared if _is_unknown(each, keys, is_alone=len(compared) == 1)]
+    statement: Statement, compared: set[Place], keys: Keys, rows_then: Mapping[str, float]
+) -> Iterator[tuple[Place, float]]:
+    """Yield the column of which a statement tells the number of values, with that."""
+    is_alone = len(compared) == 1 and not _has_list(statement)
+    unknown = [each for each in compared if _is_unknown(each, keys, is_alone=is_alone)]
     if len(unknown) != 1:
-        return None
-    others = math.prod(keys.count(each) for each in compared if each not in unknown)
-    (name,) = names
+        return
+    (place,) = unknown
+    others = math.prod(keys.used(each) for each in compared - {place})
+    name = place[0]
     rows = max(1.0, rows_then.get(name, keys.tables[name].rows))
-    is_limited = len(used) < len(statement.parameters)
+    is_limited = any(each.use == "limit" for each in statement.parameters)
     found = unlimited(statement.rows) if is_limited else statement.rows
     count = min(rows, max(1.0, rows / others / found))
-    (place,) = unknown
-    if keys.root(place) != place and count >= keys.count(place):
-        return None
-    whole = max(1.0, keys.tables[name].rows)
-    return place, -min(1.0, count / whole) if count > GROWING_MIN * rows else count
+    if keys.root(place) == place or count < keys.count(place):
+        whole = max(1.0, keys.tables[name].rows)
+        yield place, -min(1.0, count / whole) if count > GROWING_MIN * rows else count
+
+
+def _has_list(statement: Statement) -> bool:
+    """Return whether a statement compares a column with several values."""
+    is_array = any(each.type.endswith("[]") for each in statement.parameters)
+    return is_array or SHORTENED in statement.text
 
 
 def _is_unknown(place: Place, keys: Keys, *, is_alone: bool) -> bool:
     """Return whether the number of values of a column is not known otherwise; of one in a key, or
-    that refers to another, if it ``is_alone``."""
+    that refers to another, if a single value of it ``is_alone``."""
     table = keys.tables[place[0]]
     column = table.column(place[1])
     if column is None or column.distinct is not None or column.labels:
