@@ -651,6 +651,30 @@ def test_a_key_with_a_column_that_is_unique_by_itself() -> None:
     ]
 
 
+def test_a_part_of_the_transactions_names_the_row_that_it_inserts() -> None:
+    text = "insert into customers (email) values ($1) returning id"
+    email = Parameter("text", "inserted", "public.customers", "email")
+    makes = Statement(text, (email,), 3.0, 1.0, 0.1, 100.0)
+    changes = Statement(
+        "update customers set kind = $1 where id = $2", STATEMENTS[2].parameters[:2], 9, 1, 0.1, 100
+    )
+    capture = replace(
+        CAPTURE,
+        statements=(changes, makes),
+        transactions=(Transaction(9.0, (Step(1, 0.3), Step(0)), block=True),),
+    )
+    (text,) = clone_of(capture, "shop").scripts.values()
+    check_script(text, "shop")
+    lines = text.splitlines()
+    assert "\\set s0_id random(1, 2000)" in lines[: lines.index("\\if :chance <= 300")]
+    assert "where id = :s0_id;" in text
+    capture = replace(
+        capture, transactions=(Transaction(9.0, (Step(0), Step(1, 0.3), Step(0)), block=True),)
+    )
+    (text,) = clone_of(capture, "shop").scripts.values()
+    assert "\\set s1_id :customers_id_key" in text
+
+
 def test_a_part_of_the_transactions_repeats_a_statement() -> None:
     steps = (Step(3, 1.0, 1.0), Step(1, 2.0, 0.5), Step(2, 2.0, 0.5), Step(3, 1.2, 0.4))
     capture = replace(CAPTURE, transactions=(Transaction(1.0, steps, block=True),))

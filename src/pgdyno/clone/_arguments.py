@@ -104,6 +104,14 @@ class Arguments:
         """Return whether statements have named a row by this key already."""
         return (place, 0) in self._drawing.variables
 
+    def there(self, root: Place) -> str:
+        """Return the value of a key of a row that is there: that of the row that was named before,
+        or of another."""
+        known = self._drawing.variables.get((root, 0))
+        if known in self._returned:
+            return f":{known}"
+        return self._keys.value(root, f":{known}" if known else self._keys.drawn(root))
+
     def returned(self, place: Place, name: str, *, is_added: bool) -> None:
         """Have a variable with the key of a row that a statement has added, or found."""
         self._drawing.returned(place, name, is_added=is_added)

@@ -84,9 +84,11 @@ class _Script:
     def _write_step(self, place: int, step: Step, *, is_once: bool) -> None:
         chance = _chance(step) if is_once else 1.0
         text = self._with_variables(self._statements[place])
-        captured = self._captured(place) if is_once and chance == 1 else None
+        captured = self._captured(place) if is_once else None
         found = self._found(place) if captured is None and chance == 1 else {}
         arrays = self._found_arrays(place) if is_once and chance == 1 and not found else {}
+        if captured and chance < 1:
+            found = {f"s{place}_{captured[1]}": self._arguments.there(captured[0])}
         for name, value in found.items():
             self._lines.add(f"\\set {name} {value}")
         least = self._others(self._statements[place], chance) if chance < 1 else 0.0
@@ -119,7 +121,7 @@ class _Script:
         for root, output in returned_keys(self._statements[place], self._keys).items():
             if root in compared - written and not self._arguments.has(root):
                 name = f"s{place}_{output}"
-                found[name] = self._keys.value(root, self._keys.drawn(root))
+                found[name] = self._arguments.there(root)
                 self._arguments.returned(root, name, is_added=False)
         return found
 
