@@ -609,6 +609,15 @@ select * from t where id = :t_id_key;
 """)
 
 
+def test_an_insert_that_updates_others_adds_as_many_rows() -> None:
+    text = "insert into t (id) values ($1), ($2) on conflict (id) do update set kind = 1"
+    both = _statement(text, _parameter("inserted"), _parameter("inserted"), rows=2)
+    lines = _script(replace(both, added=0.3)).splitlines()
+    assert lines[0] == "\\set t_id_key random(1, 10000)"
+    assert lines[1].startswith("\\set t_id_key_2 case when random(1, 1000) <= 300 then 10001 + ")
+    assert "10001" not in _script(both)
+
+
 def test_rows_that_are_there_are_repeated_where_no_combination_is_known() -> None:
     one, other = (
         Table("public", name, 1000, 9, (_ID,), keys=(("id",),)) for name in ("one", "other")

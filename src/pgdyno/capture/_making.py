@@ -17,9 +17,11 @@ from pgdyno.capture._period import Load
 from pgdyno.capture._schema import EmptySchema
 from pgdyno.capture._server import SourceServer
 from pgdyno.capture._settings import SourceSettings
+from pgdyno.capture._skew import Updates
 from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
 from pgdyno.capture._transactions import Kind, Seen
 from pgdyno.capture._units import beginning
+from pgdyno.capture._upserts import with_added
 from pgdyno.capture._whole import all_kinds
 from pgdyno.capture._widths import with_widths
 from pgdyno.clone.capture_file import (
@@ -30,6 +32,7 @@ from pgdyno.clone.capture_file import (
     Source,
     Statement,
     Step,
+    Table,
     Transaction,
 )
 from pgdyno.clone.keys import Keys
@@ -53,10 +56,18 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
     left_out = {first_word(text).upper() for text in texts.values() if not is_kept(text)}
     if left_out := left_out - _OF_BLOCKS:
         gaps.append(f"utility statements are left out: {listed(sorted(left_out))}")
+    changed = _changed(server, load)
     with _schema(server, load, texts, gaps) as schema:
-        statements = _statements(schema, texts, load, gaps)
+        found = _statements(schema, texts, load, gaps)
+        inserted = {table.full_name: rows.inserted / load.seconds for table, rows in changed}
+        statements = with_added(found, inserted)
         told = with_widths(schema.tables, statements.values())
-        tables = with_distinct(told, statements.values(), _rows(server, load))
+        # Statements found the rows of the middle of the period.
+        rows = {
+            table.full_name: table.rows + (each.inserted - each.deleted) / 2
+            for table, each in changed
+        }
+        tables = with_distinct(told, statements.values(), rows)
         more = schema.gaps
         differing = server.settings.beside(SourceSettings(schema.connection))
     if not statements:
@@ -95,14 +106,11 @@ def _schema(
     return EmptySchema(*server.functions.of_load(texts.values(), by_id, gaps))
 
 
-def _rows(server: SourceServer, load: Load) -> dict[str, float]:
-    """Return the rows of tables in the middle of the period: those that statements found."""
+def _changed(server: SourceServer, load: Load) -> list[tuple[Table, Updates]]:
+    """Return the tables with the rows that were inserted into them, updated and deleted."""
     catalogue = server.catalogue
-    return {
-        table.full_name: table.rows + (rows.inserted - rows.deleted) / 2
-        for number, table in zip(catalogue.ids, catalogue.tables, strict=True)
-        if (rows := load.updates.get(number)) is not None
-    }
+    both = zip(catalogue.ids, catalogue.tables, strict=True)
+    return [(table, load.updates.get(number, Updates())) for number, table in both]
 
 
 def _source(server: SourceServer, load: Load, statements: Mapping[str, Statement]) -> Source:

@@ -24,7 +24,6 @@ ALWAYS = 0.95
 new, or there."""
 SHARES = 1000
 """Parts of a whole in chances."""
-_CONFLICT = re.compile(r"(?is)\bon\s+conflict\b.*?\bdo\s+(?:nothing|(?P<update>update))\b")
 _AND = re.compile(r"(?i)\band\b")
 _JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
 """Words, and a list of tables, by which a statement may find nothing although its row is there."""
@@ -157,10 +156,9 @@ class Drawing:
         they are there, of a key all of whose columns refer to others. Which of their combinations
         are there is not known."""
         place = (table.full_name, column.name)
-        conflict = _CONFLICT.search(statement.text)
         keys = [key for key in table.keys if column.name in key and len(key) > 1]
         own = (self._keys.root((place[0], each)) for key in keys for each in key)
-        if not keys or conflict is None or conflict["update"] or any(r[0] == place[0] for r in own):
+        if statement.on_conflict != "nothing" or not keys or any(r[0] == place[0] for r in own):
             return 0
         return round(_values_of(statement, place) - max(1.0, statement.rows))
 
@@ -168,8 +166,7 @@ class Drawing:
         """Return the expression of a key that is there; of a statement that updates rows in place
         of inserting them, other ones than of its rows before: no row may be updated twice."""
         first = self.variables.get((self._keys.root(place), 0))
-        conflict = _CONFLICT.search(statement.text)
-        if turn == 0 or first is None or conflict is None or not conflict["update"]:
+        if turn == 0 or first is None or statement.on_conflict != "update":
             return self._keys.drawn(place, most=self._count(place, turn))
         return f"mod(:{first} + {turn * STEP - 1}, {self._keys.count(place)}) + 1"
 
@@ -392,7 +389,7 @@ def short(place: Place) -> str:
 def _must_be_new(statement: Statement, parameter: Parameter, table: Table) -> bool:
     """Return whether a value may be in no other row: that of a column that is a key by itself."""
     is_written = parameter.use in _WRITING and (parameter.column,) in table.keys
-    return is_written and _CONFLICT.search(statement.text) is None
+    return is_written and not statement.on_conflict
 
 
 def _values_of(statement: Statement, place: Place) -> int:
@@ -401,13 +398,12 @@ def _values_of(statement: Statement, place: Place) -> int:
 
 
 def _new_share(statement: Statement, place: Place, turn: int) -> float:
-    """Return the chance that a row of an INSERT is new. With ON CONFLICT DO NOTHING as many are as
-    are counted, the last ones of a statement: later ones that name a single row name the first.
-    With DO UPDATE all are counted, and taken for old ones."""
-    if (conflict := _CONFLICT.search(statement.text)) is None:
+    """Return the chance that a row of an INSERT is new. With ON CONFLICT as many are as are known,
+    the last ones of a statement: later ones that name a single row name the first."""
+    if not statement.on_conflict:
         return 1.0
-    there = _values_of(statement, place) - statement.rows
-    return 0.0 if conflict["update"] else min(1.0, max(0.0, turn + 1 - there))
+    new = statement.rows if statement.on_conflict == "nothing" else statement.added or 0.0
+    return min(1.0, max(0.0, turn + 1 - _values_of(statement, place) + new))
 
 
 def _found_share(statement: Statement, table: Table) -> float:

@@ -20,6 +20,7 @@ _AGGREGATES = (
     r"(?is)\s*select\s+(?:coalesce\s*\()?(?:array_agg|avg|count|max|min|sum)\s*\("
     r"(?!.*\bgroup\s+by\b)"
 )
+_ON_CONFLICT = re.compile(r"(?is)\bon\s+conflict\b.*?\bdo\s+(nothing|update)\b")
 _PAGE_BYTES = 8192
 
 Default = Literal["none", "sequence", "time", "uuid", "value"]
@@ -200,11 +201,21 @@ class Statement(Struct, frozen=True, omit_defaults=True):
     wal_records: float | None = None
     wal_images: float | None = None
     """Full-page images, which depend on the time since a checkpoint began."""
+    added: float | None = None
+    """Rows of a call that are new, of an INSERT that updates others; null: not known."""
 
     @property
     def aggregates(self) -> bool:
         """True if it gives one row, however many it reads."""
         return re.match(_AGGREGATES, self.text) is not None
+
+    @property
+    def on_conflict(self) -> Literal["", "nothing", "update"]:
+        """Answer of an INSERT to rows that are there; '' if they are errors."""
+        found = _ON_CONFLICT.search(self.text)
+        if found is None:
+            return ""
+        return "update" if found[1].lower() == "update" else "nothing"
 
 
 class Step(Struct, frozen=True, omit_defaults=True):
