@@ -376,7 +376,10 @@ def test_a_statement_that_is_refused_fails_its_transactions_alone(
 
 
 def test_how_far_the_clone_is_alike(pgdyno: Callable[..., Said], shop: str) -> None:
-    said = pgdyno("capture", "alike", shop, "-T", "1", "-c", "3", "--format=json")
+    # Of three commits one has a statement, which is what the clone does.
+    source = {**SHOP["source"], "transactions_per_s": 750.0, "cpu_ms": 0.1}
+    Path("more.pgdyno").write_text(json.dumps({**SHOP, "source": source}))
+    said = pgdyno("capture", "alike", "more.pgdyno", "-T", "1", "-c", "3", "--format=json")
     assert said.status == 0, said.err
     found = json.loads(said.out)
     assert found["done"] > 0
@@ -387,7 +390,9 @@ def test_how_far_the_clone_is_alike(pgdyno: Callable[..., Said], shop: str) -> N
     assert (rows["kind"], rows["verdict"]) == ("data", "alike")
     # Three clients do more than the two sessions of the source.
     assert compared["transactions", ""]["verdict"] == "unknown"
-    assert compared["CPU of a transaction", ""]["source"] is None
+    assert compared["statements", ""]["verdict"] == "unknown"
+    assert compared["transactions", ""]["source"] == 250.0
+    assert compared["CPU of a transaction", ""]["source"] == pytest.approx(0.3)
     verdicts = [each["verdict"] for each in found["compared"]]
     assert found["unlike"] == verdicts.count("unlike")
     assert found["judged"] == len(verdicts) - verdicts.count("unknown")

@@ -92,6 +92,10 @@ def test_it_is_alike_itself() -> None:
     [
         (with_source(transactions_per_s=1120.0), {"transactions"}),
         (with_source(cpu_ms=0.17), {"CPU of a transaction"}),
+        (
+            replace(SOURCE, statements=(replace(SELECT, calls_per_s=1200.0), UPDATE)),
+            {"statements"},
+        ),
         (with_source(waits={"cpu": 1.0}), {"sessions at work"}),
         (with_source(findings=()), {"first finding"}),
         (with_source(findings=(MINOR,)), {"first finding"}),

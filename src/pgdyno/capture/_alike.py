@@ -47,18 +47,28 @@ def alike(capture: Capture, spec: Spec, seconds: float, watcher: Watcher) -> Lik
             ledger, took_s = run.ledger(slices), run.seconds(slices)
             errors = run.errors(slices)
     # Its clients know the transactions without those of the probes.
-    tps = round(ledger.done / took_s, 3) if took_s else 0.0
-    clone = replace(clone, source=replace(clone.source, transactions_per_s=tps))
+    clone = _at_rate(clone, round(ledger.done / took_s, 3) if took_s else 0.0)
+    source = _at_rate(capture, sum(each.per_s for each in capture.transactions))
     clients = sum(group.count for group in spec.clients)
     failures = [Failures(each.count, each.words, each.statement) for each in errors]
     return likeness(
-        capture,
+        source,
         clone,
         clients=clients,
         done=ledger.done,
         failed=ledger.failed,
         failures=failures[:_FAILURES_MAX],
     )
+
+
+def _at_rate(capture: Capture, per_s: float) -> Capture:
+    """Return a capture with the transactions of scripts in place of commits: a unit has several
+    commits, and commits without a captured statement are in no script."""
+    source = capture.source
+    cpu_ms = source.cpu_ms
+    if cpu_ms is not None and per_s:
+        cpu_ms *= source.transactions_per_s / per_s
+    return replace(capture, source=replace(source, transactions_per_s=per_s, cpu_ms=cpu_ms))
 
 
 def _conninfo(server: ConnInfo) -> str:

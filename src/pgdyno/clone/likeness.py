@@ -249,14 +249,13 @@ def _of_transaction(capture: Capture, of: str) -> float | None:
 
 def _performance(source: Capture, clone: Capture, *, same_clients: bool) -> Iterator[Compared]:
     one, other = source.source, clone.source
-    yield _number(
-        "performance",
-        "transactions",
-        one.transactions_per_s,
-        other.transactions_per_s,
-        unit="/s",
-        why="" if same_clients else "the clone has another number of clients",
-    )
+    calls = (sum(each.calls_per_s for each in side.statements) for side in (source, clone))
+    for name, values in (
+        ("transactions", (one.transactions_per_s, other.transactions_per_s)),
+        ("statements", calls),
+    ):
+        why = "" if same_clients else "the clone has another number of clients"
+        yield _number("performance", name, *values, unit="/s", why=why)
     yield _number("performance", "CPU of a transaction", one.cpu_ms, other.cpu_ms, unit="ms")
     yield from _plans(source, clone)
     waits = {**(one.waits or {}), **(other.waits or {})}
