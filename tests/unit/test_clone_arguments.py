@@ -141,19 +141,19 @@ def test_rows_are_named_that_others_refer_to() -> None:
 def test_new_keys_follow_each_other_where_the_rows_do() -> None:
     insert = _statement("insert into t (id) values ($1)", _parameter("inserted"))
     assert _script(insert) == snapshot("""\
-\\set t_id_key 10001 + abs(mod(hash(:random_seed + :client_id / 16), 9007198717860079)) + :txn * 16 + mod(:client_id, 16)
+\\set t_id_key 10001 + mod(abs(mod(hash(:random_seed + :client_id / 16), 9007199254730992)) + :txn * 16 + mod(:client_id, 16), 9007199254730992)
 insert into t (id) values (:t_id_key);
 """)
     assert _script(insert, times=3.0) == snapshot("""\
 \\for round 3
-\\set t_id_key 10001 + abs(mod(hash(:random_seed + :client_id / 16), 9007198717860079)) + (:txn * 16 + mod(:client_id, 16)) * 3 + :round - 1
+\\set t_id_key 10001 + mod(abs(mod(hash(:random_seed + :client_id / 16), 9007199254730992)) + (:txn * 16 + mod(:client_id, 16)) * 3 + :round - 1, 9007199254730992)
 insert into t (id) values (:t_id_key);
 \\endfor
 """)
     two = _parameter("inserted"), _parameter("inserted")
     assert _script(_statement("insert into t (id) values ($1), ($2)", *two)) == snapshot("""\
-\\set t_id_key 10001 + abs(mod(hash(:random_seed + :client_id / 16), 9007198717860079)) + (:txn * 16 + mod(:client_id, 16)) * 2 + 0
-\\set t_id_key_2 10001 + abs(mod(hash(:random_seed + :client_id / 16), 9007198717860079)) + (:txn * 16 + mod(:client_id, 16)) * 2 + 1
+\\set t_id_key 10001 + mod(abs(mod(hash(:random_seed + :client_id / 16), 9007199254730992)) + (:txn * 16 + mod(:client_id, 16)) * 2 + 0, 9007199254730992)
+\\set t_id_key_2 10001 + mod(abs(mod(hash(:random_seed + :client_id / 16), 9007199254730992)) + (:txn * 16 + mod(:client_id, 16)) * 2 + 1, 9007199254730992)
 insert into t (id) values (:t_id_key), (:t_id_key_2);
 """)
     columns = (Column("id", "bigint", "int8", correlation=0.1),)
@@ -327,7 +327,7 @@ def test_rows_that_were_added_before_are_found_beside_a_new_one() -> None:
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
     assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
 begin;
-\\set t_id_key 10001 + abs(mod(hash(:random_seed + :client_id / 16), 9007198717860079)) + :txn * 16 + mod(:client_id, 16)
+\\set t_id_key 10001 + mod(abs(mod(hash(:random_seed + :client_id / 16), 9007199254730992)) + :txn * 16 + mod(:client_id, 16), 9007199254730992)
 insert into t (id) values (:t_id_key);
 \\set t_id_key_2 random(1, 10000)
 delete from queue where t_id = :t_id_key_2;

@@ -306,7 +306,8 @@ class Drawing:
         """Return the expression of a key behind those that are there.
 
         Keys of numbers and times follow each other in the sessions, unless the rows are known to be
-        in another order. Each load begins at a place of its own.
+        in another order. Each load begins at a place of its own, and goes on with the first free
+        key behind the last one.
         """
         least, most = self._keys.count(place) + 1, most_key(column)
         if is_time(column) and is_in_order(column) and not self._is_key(place):
@@ -319,7 +320,8 @@ class Drawing:
         number = f"({_TURN}) * {most_rounds} + :round - 1" if most_rounds > 1 else _TURN
         if (in_turn := _values_of(statement, place)) > 1:
             number = f"({number}) * {in_turn} + {turn}"
-        return f"{least} + {_PLACE.format(most - least - _ROOM_MIN // 2)} + {number}"
+        room = most - least + 1
+        return f"{least} + mod({_PLACE.format(room)} + {number}, {room})"
 
     def _is_in_order(self, place: Place) -> bool:
         """Return whether new rows have higher keys. In a key of several columns those behind the
