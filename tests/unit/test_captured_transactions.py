@@ -175,3 +175,12 @@ def test_values_are_found_however_they_are_written() -> None:
     assert values_in("orders 1234", values, ["Orders"]) == []
     assert values_in(b"ann@x".hex(), values, []) == ["ann@x"]
     assert values_in("x YW5uQHg= x", values, []) == ["ann@x"]
+
+
+@pytest.mark.parametrize(("others", "together"), [(0.0, False), (1000.0, True)])
+def test_equal_counts_stay_apart_where_as_many_transactions_ended(
+    others: float, *, together: bool
+) -> None:
+    calls = {"a": 1000.0, "b": 999.0}
+    found = kinds_of(calls, Seen(1.0, []), begins=2000.0, ended=2000.0, others=others)
+    assert len(found) == (1 if together else 2)

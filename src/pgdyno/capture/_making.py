@@ -3,7 +3,8 @@ of their parameters, and the transactions that they form."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pgdyno._engine import build_info
 from pgdyno.capture._applications import applications_of
@@ -45,6 +46,7 @@ _REPORTED_S = 1.0
 """Sessions report the numbers of their transactions at most as often (PGSTAT_MIN_INTERVAL)."""
 _SHARE_TOLD = 0.1
 _EVEN = "the rows that statements read more often than others are not known: all alike"
+_SETTING = re.compile(r"(?i)\s*set\s+(?!local\b|transaction\b|constraints\b)")
 _OF_BLOCKS = frozenset(("BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOINT", "RELEASE", ""))
 
 
@@ -73,7 +75,7 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
     if not statements:
         raise _idle(load)
     calls = {key: load.rises[key]["calls"] or 0.0 for key in statements}
-    kinds = _kinds(load, texts, calls, gaps)
+    kinds = _kinds(load, calls, gaps)
     source = _source(server, load, statements)
     transactions = tuple(_transactions(kinds, statements, calls, load, Keys(tables)))
     gaps += _unknown_commits(source, transactions)
@@ -139,8 +141,18 @@ def _unknown_commits(source: Source, transactions: Sequence[Transaction]) -> Ite
 
 
 def _ended(load: Load) -> float:
-    """Return the transactions of the load, without the capture's own."""
-    return max(0.0, load.transactions - own_transactions(load.observed, load.samples))
+    """Return the transactions of the load, without the capture's own, and without those of a SET
+    alone: outside of blocks as many as there may be."""
+    ended = load.transactions - own_transactions(load.observed, load.samples)
+    settings = _calls_of(load, lambda text: _SETTING.match(text) is not None)
+    outside = ended - _calls_of(load, begins)
+    return max(0.0, ended - max(0.0, min(settings, outside)))
+
+
+def _calls_of(load: Load, is_one: Callable[[str], bool]) -> float:
+    """Return the calls of some statements, by their texts, without the capture's own."""
+    texts = ((key, text) for key, text in load.texts.items() if OWN not in text)
+    return sum(load.rises[key]["calls"] or 0.0 for key, text in texts if is_one(text))
 
 
 def _applications(kinds: Sequence[Kind], load: Load) -> tuple[Application, ...]:
@@ -170,13 +182,18 @@ def _idle(load: Load) -> SetupError:
     )
 
 
-def _kinds(
-    load: Load, texts: Mapping[str, str], calls: Mapping[str, float], gaps: list[str]
-) -> list[Kind]:
+def _kinds(load: Load, calls: Mapping[str, float], gaps: list[str]) -> list[Kind]:
     """Return the kinds of transactions; what is guessed of them goes to the ``gaps``."""
-    begun = sum(load.rises[key]["calls"] or 0.0 for key, text in texts.items() if begins(text))
     seen = Seen(load.seconds, load.samples.sequences(), load.samples.runs())
-    kinds = all_kinds(calls, load.log.transactions, seen, begun, _ended(load) or None)
+    others = _calls_of(load, is_kept) - sum(calls.values())
+    kinds = all_kinds(
+        calls,
+        load.log.transactions,
+        seen,
+        _calls_of(load, begins),
+        _ended(load) or None,
+        max(0.0, others),
+    )
     if any(each.guessed for each in kinds):
         gaps.append(
             "statements that are executed equally often are taken for one transaction: none was"

@@ -6,6 +6,7 @@ unit of work without a block.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -60,11 +61,16 @@ class Seen(Struct, frozen=True):
 
 
 def kinds_of(
-    calls: Mapping[str, float], seen: Seen, begins: float, ended: float | None = None
+    calls: Mapping[str, float],
+    seen: Seen,
+    begins: float,
+    ended: float | None = None,
+    others: float = 0.0,
 ) -> list[Kind]:
     """Return the kinds of transactions of statements with so many calls, without units of work.
     ``begins`` counts BEGIN, but for those that clients prepare; ``ended`` are all transactions of
-    the period, those of single statements too; None: not known."""
+    the period, those of single statements too; None: not known. ``others`` are the calls of other
+    statements, each of which may be one of these."""
     together = Together([[each for each in ids if each in calls] for ids in seen.sequences])
     groups = _joined([*calls], together)
     alone = [group[0] for group in groups if len(group) == 1]
@@ -72,12 +78,13 @@ def kinds_of(
     counted = sum(each.transactions for each in kinds)
     left = begins - counted
     over = 0.0 if ended is None else counted + sum(calls[each] for each in alone) - ended
+    most = math.inf if ended is None else over + others
     guessed = []
     for equal in equally_often(alone, calls, seen.runs):
         times = max(calls[each] for each in equal)
         saved = times * (len(equal) - 1)
-        if max(left / times, over / saved) >= _BLOCK_SHARE:
-            left, over = left - times, over - saved
+        if max(min(left / times, most / saved), over / saved) >= _BLOCK_SHARE:
+            left, over, most = left - times, over - saved, most - saved
             ordered = in_order(equal, times, seen.runs, seen.seconds)
             guessed.append(Kind(ordered, times, block=True, guessed=True))
     taken = {each for kind in guessed for each in kind.statements}

@@ -62,6 +62,7 @@ def all_kinds(
     seen: Seen,
     begins: float,
     ended: float | None = None,
+    others: float = 0.0,
 ) -> list[Kind]:
     """Return the kinds of whole transactions, those of other statements as ``kinds_of``, and the
     units of work of statements without a block."""
@@ -69,8 +70,8 @@ def all_kinds(
     known = {each for kind in whole for each in kind.statements}
     left = {key: count for key, count in calls.items() if key not in known}
     begun = sum(each.transactions for each in whole if each.block)
-    others = None if ended is None else ended - sum(each.transactions for each in whole)
-    kinds = in_units([*whole, *kinds_of(left, seen, begins - begun, others)], seen)
+    rest = None if ended is None else ended - sum(each.transactions for each in whole)
+    kinds = in_units([*whole, *kinds_of(left, seen, begins - begun, rest, others)], seen)
     return sorted(kinds, key=lambda each: -each.transactions)
 
 
