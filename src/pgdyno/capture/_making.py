@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pgdyno._engine import build_info
 from pgdyno.capture._applications import applications_of
 from pgdyno.capture._behaviour import behaviour_of, own_transactions
+from pgdyno.capture._belonging import with_belonging
 from pgdyno.capture._calls import Calls
 from pgdyno.capture._course import course_of
 from pgdyno.capture._distinct import with_distinct
@@ -75,9 +76,10 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
     if not statements:
         raise _idle(load)
     calls = {key: load.rises[key]["calls"] or 0.0 for key in statements}
-    kinds = _kinds(load, calls, gaps)
+    keys = Keys(tables)
+    kinds = with_belonging(_kinds(load, calls, gaps), statements, calls, keys)
     source = _source(server, load, statements)
-    transactions = tuple(_transactions(kinds, statements, calls, load, Keys(tables)))
+    transactions = tuple(_transactions(kinds, statements, calls, load, keys))
     gaps += _unknown_commits(source, transactions)
     return Capture(
         format=FORMAT,

@@ -6,7 +6,8 @@ A row is there before others refer to it, and is gone before another takes its p
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -14,23 +15,39 @@ from pgdyno.clone.capture_file import Statement, Table
 from pgdyno.clone.keys import Keys
 from pgdyno.spec.sql_text import NAME, folded
 
+_Id = TypeVar("_Id")
 _CHANGE = re.compile(
     rf"(?i)\s*(insert\s+into|delete\s+from)\s+(?:only\s+)?(?:{NAME}\s*\.\s*)?({NAME})"
 )
 
 
-class _Change(Struct, frozen=True):
+class Change(Struct, frozen=True):
     """A statement that inserts rows into a table, or deletes some."""
 
     inserts: bool
     table: Table
+    by_own_key: bool = False
+    """True if it deletes rows by a key that is not one of references alone: a new row may be one of
+    them."""
 
-    def must_precede(self, other: _Change) -> bool:
+    def undoes(self, other: Change) -> bool:
+        """Return whether one inserts into the table that the other one deletes from."""
+        return self.table.full_name == other.table.full_name and self.inserts != other.inserts
+
+    def is_beside(self, others: Iterable[Change]) -> bool:
+        """Return whether it inserts a row that at most one may have beside one that another change
+        inserts."""
+        single = {each.table for each in self.table.references if each.columns in self.table.keys}
+        return self.inserts and any(
+            each.inserts and each.table.full_name in single for each in others
+        )
+
+    def must_precede(self, other: Change) -> bool:
         """Return whether it comes before another change of the same transaction."""
         if not other.inserts:
             return False
         if self.table.full_name == other.table.full_name:
-            return not self.inserts
+            return not self.inserts and not self.by_own_key
         return self.inserts and any(
             each.table == self.table.full_name for each in other.table.references
         )
@@ -39,8 +56,8 @@ class _Change(Struct, frozen=True):
 def possible_order(statements: Sequence[Statement], keys: Keys) -> list[int]:
     """Return the places of statements in an order that is possible, as near to theirs as it can
     be."""
-    by_name = {each.name: each for each in keys.tables.values()}
-    changes = [_change(each, by_name) for each in statements]
+    known = changes_of(dict(enumerate(statements)), keys)
+    changes = [known.get(place) for place in range(len(statements))]
     ordered: list[int] = []
     for place, change in enumerate(changes):
         ends = len(ordered)
@@ -52,9 +69,27 @@ def possible_order(statements: Sequence[Statement], keys: Keys) -> list[int]:
     return ordered
 
 
-def _change(statement: Statement, tables: dict[str, Table]) -> _Change | None:
-    found = _CHANGE.match(statement.text)
-    table = None if found is None else tables.get(folded(found[2]))
-    if found is None or table is None:
-        return None
-    return _Change(found[1].lower().startswith("insert"), table)
+def changes_of(statements: Mapping[_Id, Statement], keys: Keys) -> dict[_Id, Change]:
+    """Return the statements that insert rows or delete some, by their ids."""
+    tables = {each.name: each for each in keys.tables.values()}
+    found = {key: _CHANGE.match(each.text) for key, each in statements.items()}
+    return {
+        key: Change(
+            match[1].lower().startswith("insert"),
+            tables[name],
+            _is_by_own_key(statements[key], tables[name], keys),
+        )
+        for key, match in found.items()
+        if match is not None and (name := folded(match[2])) in tables
+    }
+
+
+def _is_by_own_key(statement: Statement, table: Table, keys: Keys) -> bool:
+    """Return whether a statement looks for rows by a key that has a column of its own."""
+    compared = {
+        each.column
+        for each in statement.parameters
+        if each.use == "compared" and each.table == table.full_name
+    }
+    places = ([(table.full_name, each) for each in key] for key in table.keys if compared >= {*key})
+    return any(any(keys.root(each) == each for each in key) for key in places)
