@@ -656,3 +656,10 @@ def test_one_statement_in_place_of_another() -> None:
         "\\if :chance > 900 and :chance <= 1000",
         "\\if :chance > 300 and :chance <= 1000",
     ]
+
+
+def test_a_value_replaces_the_one_that_is_compared() -> None:
+    text = "update t set kind = case when kind < $1 then $2 else kind end where id = $3"
+    kind = _parameter("set", "kind")
+    found = _script(_statement(text, kind, kind, _parameter("compared")))
+    assert "when kind < :t_kind_key then :t_kind_key else" in found

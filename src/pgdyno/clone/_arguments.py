@@ -38,6 +38,8 @@ _LIST_MIN, _LIST_MAX = 2, 100
 """Values of a list that the server has shortened: it leaves one that has a single value."""
 _VARIABLE = re.compile(r":\w+")
 _SET = re.compile(r"(?i)\bset\b")
+_REPLACING = re.compile(r"(?i)[<>]=?\s*\(*\$(\d+)\)*\s+then\s+\(*\$(\d+)")
+"""Two parameters, of which the second one replaces a value that is compared with the first."""
 _PARTS = re.compile(
     r"(?i)(?P<query>\(\s*(?:select|with|insert|update|delete)\b)|(?P<open>\()|(?P<close>\))|\$(\d+)"
 )
@@ -133,6 +135,7 @@ class Arguments:
         bounds: dict[Place, _Range] = {}
         lists = {int(each) for each in _SHORTENED.findall(statement.text)}
         of_rows = self._of_rows if compares_rows(statement, self._of_rows) else {}
+        replacing, given = _replacing(statement), dict[int, str]()
         for number, parameter in enumerate(statement.parameters, 1):
             table = self._keys.tables.get(parameter.table)
             column = None if table is None else table.column(parameter.column)
@@ -155,6 +158,8 @@ class Arguments:
                 yield self._amount(statement)
             elif parameter.use in _BOUNDS and follows_keys(column):
                 yield self._bound(statement, number, column, bounds)
+            elif (compared := given.get(replacing.get(number, 0))) is not None:
+                yield compared
             else:
                 place = (table.full_name, column.name)
                 root = self._keys.root(place)
@@ -171,7 +176,8 @@ class Arguments:
                     self._drawing.of(statement, parameter, column, each)
                     for each in range(turn, turn + count)
                 )
-                yield ", ".join(self._value(root, each) for each in keys)
+                given[number] = ", ".join(self._value(root, each) for each in keys)
+                yield given[number]
 
     def _amount(self, statement: Statement) -> str:
         """Return a number that is added to a value. One beside a bound that a statement compares,
@@ -368,6 +374,22 @@ def _compared(statement: Statement, table: Table) -> set[str]:
     """Return the columns of a table with which a statement compares values."""
     of_table = (each for each in statement.parameters if each.table == table.full_name)
     return {each.column for each in of_table if each.use == "compared"}
+
+
+def _replacing(statement: Statement) -> dict[int, int]:
+    """Return the parameters that a column is set to where it is compared with another one, by
+    their numbers: the value is the same, ``CASE WHEN c < $1 THEN $2``."""
+    places = {
+        number: (each.table, each.column)
+        for number, each in enumerate(statement.parameters, 1)
+        if each.use == "set"
+    }
+    both = (map(int, each) for each in _REPLACING.findall(statement.text))
+    return {
+        new: compared
+        for compared, new in both
+        if new in places and places[new] == places.get(compared)
+    }
 
 
 def _is_outside(text: str, number: int) -> bool:
