@@ -663,3 +663,114 @@ def test_a_value_replaces_the_one_that_is_compared() -> None:
     kind = _parameter("set", "kind")
     found = _script(_statement(text, kind, kind, _parameter("compared")))
     assert "when kind < :t_kind_key then :t_kind_key else" in found
+
+
+_ROOM, _PERSON = Column("room_id", "bigint", "int8"), Column("person_id", "bigint", "int8")
+_EVENT = Column("event_id", "bigint", "int8")
+_ROOMS = Table("public", "rooms", 6, 1, (_ROOM,), keys=(("room_id",),), has_primary=True)
+_PEOPLE = Table("public", "people", 12, 1, (_PERSON,), keys=(("person_id",),), has_primary=True)
+_EVENTS = Table("public", "events", 90, 1, (_EVENT,), keys=(("event_id",),), has_primary=True)
+_OF_EVENTS = Reference(("event_id",), "public.events", ("event_id",))
+_TO_BOTH = (
+    Reference(("room_id",), "public.rooms", ("room_id",)),
+    Reference(("person_id",), "public.people", ("person_id",)),
+)
+_MEMBERS = Table(
+    *("public", "members", 36, 1, (_ROOM, _PERSON, _EVENT)),
+    keys=(("person_id", "room_id"), ("event_id",)),
+    references=(*_TO_BOTH, _OF_EVENTS),
+)
+_READ = Table(
+    *("public", "read", 10, 1, (_ROOM, _PERSON)),
+    keys=(("room_id", "person_id"),),
+    references=_TO_BOTH,
+)
+_CHAT = (_ROOMS, _PEOPLE, _EVENTS, _MEMBERS, _READ)
+
+
+def _of_chat(*statements: Statement) -> str:
+    steps = tuple(Step(place) for place in range(len(statements)))
+    transaction = Transaction(10.0, steps)
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, _CHAT, statements, (transaction,), ())
+    text = script_of(capture, transaction, Keys(capture.tables))
+    check_script(text, "script.sql")
+    return text
+
+
+def _both(table: str, use: Use) -> tuple[Parameter, ...]:
+    return tuple(Parameter("bigint", use, table, each) for each in ("room_id", "person_id"))
+
+
+def test_tables_have_the_same_pairs() -> None:
+    keys = Keys(_CHAT)
+    rooms, people = (
+        [keys.of_row(table, each) for table in (_MEMBERS, _READ)] for each in (_ROOM, _PERSON)
+    )
+    assert rooms == ["mod(:row + :row / 12, 6) + 1"] * 2
+    assert people == ["mod(:row, 12) + 1"] * 2
+
+
+def test_a_pair_is_one_that_is_there() -> None:
+    found = _of_chat(
+        _statement(
+            "select 1 from rooms where room_id = $1",
+            Parameter("bigint", "compared", "public.rooms", "room_id"),
+        ),
+        _statement(
+            "select 1 from members where person_id = $1 and room_id = $2",
+            *_both("public.members", "compared")[::-1],
+        ),
+    )
+    key = "mod(mod(:rooms_room_id_key - 1 - :turn + 6, 6) + 6 * random(0, 1), 12) + 1"
+    assert found.splitlines()[2:4] == [
+        "\\set turn random(0, 2)",
+        f"\\set people_person_id_key {key}",
+    ]
+
+
+def test_a_pair_is_inserted_that_is_not_there() -> None:
+    found = _of_chat(
+        _statement(
+            "insert into members (room_id, person_id) values ($1, $2)",
+            *_both("public.members", "inserted"),
+        )
+    )
+    assert found == snapshot("""\
+\\set pair 36 + mod(abs(mod(hash(:random_seed + :client_id), 36)) + :txn, 36)
+\\set rooms_room_id_key mod(:pair + :pair / 12, 6) + 1
+\\set people_person_id_key mod(:pair, 12) + 1
+insert into members (room_id, person_id) values (:rooms_room_id_key, :people_person_id_key);
+""")
+
+
+def test_no_two_rows_refer_to_one_that_each_has_alone() -> None:
+    """Each row has a part of the keys."""
+    found = _of_chat(
+        _statement(
+            "insert into members (room_id, person_id, event_id) values ($1, $2, $3)"
+            " on conflict (person_id, room_id) do update set event_id = excluded.event_id",
+            *_both("public.members", "inserted"),
+            Parameter("bigint", "inserted", "public.members", "event_id"),
+        )
+    )
+    assert found[: found.index("insert")] == snapshot("""\
+\\set pair random(0, 35)
+\\set rooms_room_id_key mod(:pair + :pair / 12, 6) + 1
+\\set people_person_id_key mod(:pair, 12) + 1
+\\set events_event_id_key :pair + 36 * random(0, 1) + 1
+""")
+
+
+def test_a_row_is_looked_for_in_the_smaller_table() -> None:
+    found = _of_chat(
+        _statement(
+            "insert into read (room_id) values ((select max(room_id) from members"
+            " where event_id = $1), (select 1 from events where event_id = $2))",
+            *(
+                Parameter("bigint", "compared", each, "event_id")
+                for each in ("public.events", "public.members")
+            ),
+        )
+    )
+    assert found.splitlines()[0] == "\\set events_event_id_key random(1, 36)"

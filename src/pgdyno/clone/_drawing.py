@@ -14,16 +14,19 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from pgdyno.clone._lines import Lines
+from pgdyno.clone._pairs import PairedKey
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
 from pgdyno.clone.values import follows_keys, is_signed, is_text, is_time, most_key
 from pgdyno.spec.change import first_word
+from pgdyno.spec.sql_text import NAME, folded
 
 ALWAYS = 0.95
 """Share of the transactions from which on a statement is in all, and of rows from which all are
 new, or there."""
 SHARES = 1000
 """Parts of a whole in chances."""
+_CONFLICT_KEY = re.compile(r"(?i)\bon\s+conflict\s*\(([^()]*)\)")
 _AND = re.compile(r"(?i)\band\b")
 _JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
 """Words, and a list of tables, by which a statement may find nothing although its row is there."""
@@ -93,6 +96,13 @@ class Drawing:
         for place in (each for statement in statements for each in self._found(statement)):
             root, used = keys.root(place), keys.used(place)
             self._most[root] = min(used, self._most.get(root, used))
+        self._pairs = dict.fromkeys(
+            each.pair
+            for statement in statements
+            if statement.rows >= _FOUND
+            for each in self._named_pairs(statement)
+        )
+        """Pairs of which the transaction names both columns, and finds rows."""
 
     def returned(self, place: Place, name: str, *, is_added: bool) -> None:
         """Have a variable with the key of a row that a statement has added, or found."""
@@ -119,7 +129,11 @@ class Drawing:
             not is_value or self._written.setdefault(known, statement) is statement
         ):
             return known
-        if is_own and (parameter.use == "inserted" or is_single):
+        if (known_beside := self._paired(statement, parameter, root, turn)) is not None:
+            drawn, share_new = known_beside, 0.0
+        elif (own_part := self._own_part(statement, parameter, turn)) is not None:
+            drawn, share_new = own_part, 0.0
+        elif is_own and (parameter.use == "inserted" or is_single):
             drawn, share_new = self._added(statement, table, column, turn)
         elif is_single:
             drawn, share_new = self._of_other(statement, place, turn)
@@ -131,6 +145,100 @@ class Drawing:
         if share_new >= ALWAYS:
             self._new.add(name)
         return name
+
+    def _named_pairs(self, statement: Statement) -> Iterator[PairedKey]:
+        """Yield the keys with a pair of which a statement names both columns."""
+        named = {(each.table, each.column) for each in statement.parameters}
+        for (table, _), key in self._keys.paired.items():
+            both = [name for name, root in key.roots.items() if root in key.pair.columns]
+            if named.issuperset((table, each) for each in both):
+                yield key
+
+    def _paired(
+        self, statement: Statement, parameter: Parameter, root: Place, turn: int
+    ) -> str | None:
+        """Return the key of one of the pairs that the transaction names: with the other one, if
+        that was named before, or of any pair, if the statement names both. None of other keys."""
+        table = self._keys.tables[parameter.table]
+        if parameter.use in _WRITING and (table.full_name, parameter.column) == root:
+            return None
+        for pair in (each for each in self._pairs if root in each.columns):
+            named = next((each for each in self._named_pairs(statement) if each.pair == pair), None)
+            other = self.variables.get((pair.other(root), turn))
+            number = self.variables.get((pair.place, turn))
+            if other is not None and number is not None:
+                return pair.key(root, f":{number}")
+            if other is None and named is not None:
+                return self._of_pair(statement, named, root, turn)
+            is_new = named is not None and self._adds(statement, named)
+            is_there = named is not None or _found_share(statement, table) >= ALWAYS
+            if other is not None and other not in self._new and not is_new and is_there:
+                part = "0"
+                if pair.turns > 1:
+                    part = f":{self._lines.set('turn', f'random(0, {pair.turns - 1})')}"
+                return pair.beside(root, f":{other}", part)
+        return None
+
+    def _of_pair(self, statement: Statement, named: PairedKey, root: Place, turn: int) -> str:
+        """Return the key of a column in a pair that a statement names; note the number of it."""
+        pair, rows = named.pair, max(1, self._keys.rows(self._keys.tables[named.table]))
+        first, free = self.variables.get((pair.place, 0)), pair.all - rows
+        is_new = free > 0 and self._adds(statement, named)
+        if turn and first is not None:
+            drawn = f"mod(:{first} + {turn}, {pair.all if is_new else pair.rows})"
+        elif is_new:
+            drawn = f"{rows} + mod({_START.format(free)} + :txn, {free})"
+        else:
+            is_there = statement.rows >= ALWAYS and not statement.aggregates
+            drawn = self.rounds.one_of(min(rows, pair.rows) if is_there else pair.rows)
+        number = self.variables[pair.place, turn] = self._lines.set("pair", drawn)
+        return pair.key(root, f":{number}")
+
+    def _adds(self, statement: Statement, named: PairedKey) -> bool:
+        """Return whether a statement adds a row with a pair that may be in no other one."""
+        inserts = first_word(statement.text) == "insert" and named.is_whole
+        return inserts and not statement.on_conflict
+
+    def _own_part(self, statement: Statement, parameter: Parameter, turn: int) -> str | None:
+        """Return one of the keys that no other row refers to than the one that a statement changes,
+        where at most one may: each row has a part of them. None of other keys."""
+        root = self._keys.root((parameter.table, parameter.column))
+        written = next((each.table for each in statement.parameters if each.use in _WRITING), "")
+        if turn or not written or not self._is_key(root):
+            return None
+        for key in (each for each in self._keys.tables[written].keys if len(each) == 1):
+            place = (written, key[0])
+            to = self._keys.root(place)
+            is_single = to != place and to[0] == root[0] and self._is_key(to)
+            if is_single and place not in self._keys.guessed:
+                but = {key[0], *([parameter.column] if parameter.table == written else [])}
+                number, rows = self._changed(statement, written, but) or ("", 0)
+                if rows and (parts := self._keys.count(root) // rows):
+                    return f"{number} + {rows} * random(0, {parts - 1}) + 1"
+        return None
+
+    def _changed(self, statement: Statement, name: str, but: set[str]) -> tuple[str, int] | None:
+        """Return the number of the row that a statement changes, from 0, and how many numbers there
+        are; None if no key without some columns tells it."""
+        table, conflict = self._keys.tables[name], _CONFLICT_KEY.search(statement.text)
+        named = {
+            each.column: each
+            for each in statement.parameters
+            if each.table == name and each.use == ("compared" if conflict is None else "inserted")
+        }
+        told = named.keys() if conflict is None else {*map(folded, re.findall(NAME, conflict[1]))}
+        able = (each for each in table.keys if told >= {*each} <= named.keys())
+        key = next((each for each in able if but.isdisjoint(each)), ())
+        columns = [column for each in key if (column := table.column(each)) is not None]
+        drawn = [self.of(statement, named[each.name], each, 0) for each in columns]
+        rows = max(1, self._keys.rows(table))
+        if not drawn or any(each in self._new for each in drawn):
+            return None
+        if (paired := self._keys.paired.get((name, key))) is not None and paired.is_whole:
+            number = self.variables.get((paired.pair.place, 0))
+            return None if number is None else (f":{number}", paired.pair.rows)
+        count = max(rows, self._keys.count((name, key[0])))
+        return (f":{drawn[0]} - 1", count) if len(key) == 1 else None
 
     def _is_older(self, statement: Statement, parameter: Parameter) -> bool:
         """Return whether a statement finds rows by a column of a table to which the transaction has
@@ -183,17 +291,13 @@ class Drawing:
         share of those that are not there."""
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
-        count = self._count(place, turn)
-        if parameter.use not in _WRITING and self._is_key(place):
-            count = min(count, max(1, self._keys.rows(table)))
+        count = min(self._count(place, turn), self._least_rows(statement, root))
         if (skew := self._skews.get(root[0])) and self._finds_row(root):
             there = f"{self.rounds.one_of(self._keys.count(root), skew)} + 1"
-        elif parameter.use in _WRITING:
-            there = (
-                self._in_turn(statement, place, turn)
-                if table.is_in_key(column)
-                else self._keys.drawn(place, self._keys.frequent(table, column))
-            )
+        elif parameter.use in _WRITING and table.is_in_key(column):
+            there = self._in_turn(statement, place, turn)
+        elif parameter.use in _WRITING and count == self._count(place, turn):
+            there = self._keys.drawn(place, self._keys.frequent(table, column))
         elif self.rounds.most > 1:
             there = f"{self.rounds.one_of(count)} + 1"
         else:
@@ -209,6 +313,17 @@ class Drawing:
             return there, 0.0
         absent = f"random({self._keys.count(place) + 1}, {most_key(column)})"
         return self._mixed(there, absent, 1 - share)
+
+    def _least_rows(self, statement: Statement, root: Place) -> int:
+        """Return the rows of the smallest table in which a statement looks for one by a key."""
+        compared = (each for each in statement.parameters if each.table and each.use == "compared")
+        places = ((each.table, each.column) for each in compared)
+        rows = (
+            self._keys.rows(self._keys.tables[each[0]])
+            for each in places
+            if self._is_key(each) and self._keys.root(each) == root
+        )
+        return max(1, min(rows, default=self._keys.count(root)))
 
     def _tells_rows(self, table: Table, column: Column) -> bool:
         """Return whether a column has the values by which a key is none of a row: the last of its

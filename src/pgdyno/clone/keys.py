@@ -13,6 +13,7 @@ from functools import cached_property
 
 from pgdyno.clone._likely import Place as Place
 from pgdyno.clone._likely import likely_references
+from pgdyno.clone._pairs import PairedKey, paired_keys
 from pgdyno.clone.capture_file import Column, Statement, Table
 from pgdyno.clone.values import value_of
 
@@ -80,6 +81,11 @@ class Keys:
         """References that no constraint has, by the column that refers."""
         return likely_references(self.tables)
 
+    @cached_property
+    def paired(self) -> dict[tuple[str, tuple[str, ...]], PairedKey]:
+        """Keys with pairs that several tables have, by the table and the columns."""
+        return paired_keys(self.tables, self.root, self.count, self.rows)
+
     def is_null(self, table: Table, column: Column) -> bool:
         """Return whether a column is null because there is no row that it could refer to."""
         to = (each.table for each in table.references if column.name in each.columns)
@@ -129,6 +135,8 @@ class Keys:
         """Return how many values each column of a key has, so that all of them together are at
         least as many as the rows; the last has as many as that takes."""
         rows = max(1, self.rows(table))
+        if (paired := self.paired.get((table.full_name, key))) is not None:
+            return dict(paired.counts)
         if (lone := self._lone(table, key)) is not None:
             others = {name: self._own_count(table, name) for name in key if name != lone}
             return {**others, lone: rows}
@@ -231,6 +239,8 @@ class Keys:
         if self.beside(table, column):
             return self.of_number(table, column, ":row")
         for key in table.keys:
+            if column.name in key and (paired := self.paired.get((table.full_name, key))):
+                return paired.of_row(column.name)
             if column.name in key and self._lone(table, key) is None:
                 digits = self._digits(table, key)
                 below = math.prod(digits[each] for each in key[key.index(column.name) + 1 :])
