@@ -13,6 +13,7 @@ from pgdyno.capture._belonging import with_belonging
 from pgdyno.capture._calls import Calls
 from pgdyno.capture._course import course_of
 from pgdyno.capture._distinct import with_distinct
+from pgdyno.capture._nulls import with_nulls
 from pgdyno.capture._order import possible_order
 from pgdyno.capture._parameters import Unplannable, planned
 from pgdyno.capture._period import Load
@@ -64,7 +65,8 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
         found = _statements(schema, texts, load, gaps)
         inserted = {table.full_name: rows.inserted / load.seconds for table, rows in changed}
         statements = with_added(found, inserted)
-        told = with_widths(schema.tables, statements.values())
+        told = with_nulls(schema.tables, statements.values(), schema.functions)
+        told = with_widths(told, statements.values())
         # Statements found the rows of the middle of the period.
         rows = {
             table.full_name: table.rows + (each.inserted - each.deleted) / 2

@@ -13,7 +13,7 @@ from pgdyno.clone.keys import Place
 
 def with_told(
     tables: tuple[Table, ...],
-    name: Literal["distinct", "width_bytes"],
+    name: Literal["distinct", "null_share", "width_bytes"],
     told: Mapping[Place, float],
 ) -> tuple[Table, ...]:
     """Return the tables with one of the figures of their columns, where it is told."""

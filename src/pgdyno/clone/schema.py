@@ -260,8 +260,8 @@ def _cell(table: Table, column: Column, keys: Keys) -> str:
         return "null"
     value = keys.value((table.full_name, column.name), keys.of_row(table, column))
     nulls = round(column.null_share * _SHARES)
-    if not nulls or table.is_in_key(column) or value.startswith("'"):
-        return value
     if nulls == _SHARES:
         return "null"
+    if not nulls or table.is_in_key(column) or value.startswith("'"):
+        return value
     return f"case when random(1, {_SHARES}) <= {nulls} then null else {value} end"

@@ -262,9 +262,10 @@ def _width_of_rows(table: Table) -> int:
     nearly empty, or full of old versions."""
     if table.rows < _ROWS_MIN or not table.pages:
         return _LENGTH_DEFAULT
-    unknown = [each for each in table.columns if is_text(each) and each.width_bytes is None]
+    columns = [each for each in table.columns if each.null_share < 1]
+    unknown = [each for each in columns if is_text(each) and each.width_bytes is None]
     texts = [each for each in unknown if not _is_word(each)]
-    others = sum(each.width_bytes or bytes_of(each) for each in table.columns if each not in texts)
+    others = sum(each.width_bytes or bytes_of(each) for each in columns if each not in texts)
     left = _bytes_of_row(table) - _ROW_BYTES - others - len(texts) * _HEADER_BYTES
     left -= sum(_length_most(each) for each in texts if each.base == "bpchar")
     limits = sorted(_length_most(each) for each in texts if each.base != "bpchar")
