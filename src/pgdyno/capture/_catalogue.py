@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from pgdyno.clone.capture_file import Column, Index, Partitions, Reference, Tabl
 from pgdyno.clone.schema import labels_of
 from pgdyno.clone.values import is_made
 from pgdyno.numbers import counted, listed
-from pgdyno.spec.sql_text import quoted
+from pgdyno.spec.sql_text import NAME, folded, quoted
 
 if TYPE_CHECKING:
     import psycopg
@@ -29,6 +30,7 @@ ROWS_MIN = 20
 _NAMED_MAX = 3
 _LATE_S = 0.5
 """Time by which the server counts rows late, on average: sessions report them once a second."""
+_OF_NULL = re.compile(rf" WHERE \(({NAME}) IS NULL\)$")
 
 
 class Catalogue:
@@ -89,7 +91,7 @@ class Catalogue:
             has_primary=bool(primary),
             references=references,
             indexes=tuple(
-                Index(each["sql"])
+                Index(each["sql"], unique=_is_of_key(each, (*primary, *unique)))
                 for each in indexes
                 if each["sql"] is not None
                 and each not in plain
@@ -230,6 +232,15 @@ def _without_values(expression: str, known: Known) -> str:
         return without_literals(expression, known)
     except Unreadable:
         return ""
+
+
+def _is_of_key(index: Row, keys: Iterable[tuple[str, ...]]) -> bool:
+    """Return whether a unique index of some rows is of a key's columns without those that are null
+    in these: rows that are made are unique there, too."""
+    null = _OF_NULL.search(index["sql"])
+    if null is None or not index["is_unique"]:
+        return False
+    return any({*index["columns"], folded(null[1])} == {*each} for each in keys)
 
 
 def _check(constraint: Row) -> str | None:

@@ -137,6 +137,9 @@ class Keys:
         rows = max(1, self.rows(table))
         if (paired := self.paired.get((table.full_name, key))) is not None:
             return dict(paired.counts)
+        if left_out := {each for each in key if _is_null(table, each)} - {key[0]}:
+            others = self._digits(table, tuple(each for each in key if each not in left_out))
+            return {**others, **dict.fromkeys(left_out, 1)}
         if (lone := self._lone(table, key)) is not None:
             others = {name: self._own_count(table, name) for name in key if name != lone}
             return {**others, lone: rows}
@@ -264,6 +267,11 @@ class Keys:
         root = self.root((table.full_name, column.name))
         other = self.tables[root[0]].column(root[1])
         return is_in_order(column if column.correlation is not None or other is None else other)
+
+
+def _is_null(table: Table, name: str) -> bool:
+    column = table.column(name)
+    return column is not None and column.null_share == 1
 
 
 def is_in_order(column: Column) -> bool:
