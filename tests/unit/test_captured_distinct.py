@@ -113,3 +113,34 @@ def test_values_have_more_rows_than_a_limit_shows(rows: float) -> None:
     assert rows < mean < 4 * max(1.0, rows)
     assert limited(mean, least_limit(rows)) == pytest.approx(rows, rel=0.001)
     assert least_limit(rows) - 1 < rows <= least_limit(rows)
+
+
+_QUEUE = Table(
+    "public",
+    "queue",
+    20,
+    1,
+    (Column("order_id", "bigint", "int8"), Column("state", "text", "text")),
+)
+
+
+def test_a_queue_has_as_many_values_as_it_takes_to_empty_it() -> None:
+    parameters = (Parameter("bigint", "compared", "public.queue", "order_id"),)
+    text = "delete from queue where order_id = $1"
+    statement = Statement(text, parameters, 5.0, 5.0, 0.1, 0.0)
+    _, queue = with_distinct((_ORDERS, _QUEUE), [statement], {})
+    assert [each.distinct for each in queue.columns] == [-0.2, None]
+
+
+@pytest.mark.parametrize(("rows", "told"), [(3.0, 3.0), (20.0, None)])
+def test_groups_are_values_that_are_copied_with_their_rows(rows: float, told: float | None) -> None:
+    text = "select state, count(*) from orders where shop = $1 group by state"
+    parameters = (Parameter("bigint", "compared", "public.orders", "shop"),)
+    statements = [
+        Statement(text, parameters, 5.0, rows, 0.1, 0.0),
+        Statement("insert into orders (state) select state from queue", (), 1.0, 1.0, 1.0, 1.0),
+    ]
+    orders, queue = with_distinct((replace(_ORDERS, rows=200), _QUEUE), statements, {})
+    assert [each.distinct for each in orders.columns if each.name == "state"] == [told]
+    copied = [Reference(("state",), "public.orders", ("state",))] if told else []
+    assert [*queue.likely] == copied

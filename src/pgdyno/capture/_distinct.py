@@ -9,15 +9,26 @@ could refer to, few may be referred to.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from msgspec.structs import replace
+
 from pgdyno.capture._told import with_told
-from pgdyno.clone.capture_file import SHORTENED, Statement, Table
+from pgdyno.clone.capture_file import SHORTENED, Reference, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, Keys, Place
 from pgdyno.clone.limits import unlimited
+from pgdyno.spec.sql_text import NAME, folded
 
 _ROWS_MIN = 0.01
 """Rows of a call below which nothing can be told: values are sought that are not there."""
+_GROUP = re.compile(rf"(?i)\bgroup\s+by\s+(?:{NAME}\s*\.\s*)?({NAME})\s*(?:order\b.*|limit\b.*)?$")
+_GROUP_ROWS = 2.0
+"""Times the groups from which on rows are more than these."""
+_COPYING = re.compile(
+    rf"(?is)\s*insert\s+into\s+(?:{NAME}\s*\.\s*)?({NAME})\s*\(([^()]*)\)\s*select\s+([^()]*?)"
+    rf"\s+from\s+(?:{NAME}\s*\.\s*)?({NAME})\b"
+)
 
 
 def with_distinct(
@@ -36,8 +47,25 @@ def with_distinct(
         for statement, places in compared:
             if places and (len(places) == 1) == is_alone:
                 told = dict(_told(statement, places, keys, rows)) | told
-        tables = with_told(tables, "distinct", {each: round(told[each], 4) for each in told})
-    return tables
+        tables = _with(tables, told)
+    keys = Keys(tables)
+    groups = dict(group for each in reversed(by_calls) for group in _grouped(each, keys))
+    copied = [both for each in by_calls for both in _copied(each, keys) if both[0] in groups]
+    return tuple(_with_likely(table, copied) for table in _with(tables, groups))
+
+
+def _with(tables: tuple[Table, ...], told: Mapping[Place, float]) -> tuple[Table, ...]:
+    return with_told(tables, "distinct", {each: round(told[each], 4) for each in told})
+
+
+def _with_likely(table: Table, copied: Iterable[tuple[Place, Place]]) -> Table:
+    """Return a table whose columns have the values of those to which they are copied."""
+    more = tuple(
+        Reference((name,), to, (column,))
+        for (to, column), (of, name) in dict.fromkeys(copied)
+        if of == table.full_name and not any(name in each.columns for each in table.likely)
+    )
+    return replace(table, likely=(*table.likely, *more)) if more else table
 
 
 def _compared(statement: Statement) -> set[Place]:
@@ -74,6 +102,37 @@ def _has_list(statement: Statement) -> bool:
     """Return whether a statement compares a column with several values."""
     is_array = any(each.type.endswith("[]") for each in statement.parameters)
     return is_array or SHORTENED in statement.text
+
+
+def _grouped(statement: Statement, keys: Keys) -> Iterator[tuple[Place, float]]:
+    """Yield the column of a GROUP BY with fewer groups than rows, and their number."""
+    found = _GROUP.search(statement.text)
+    compared = [each for each in statement.parameters if each.use in ("compared", "least", "most")]
+    names = {each.table for each in compared}
+    if found is None or len(names) != 1 or statement.rows < _ROWS_MIN:
+        return
+    place = (names.pop(), folded(found[1]))
+    table = keys.tables[place[0]]
+    if not _is_unknown(place, keys, is_alone=False):
+        return
+    columns = {each.column for each in compared if each.use == "compared"}
+    rows = keys.rows(table) / math.prod(keys.count((place[0], each)) for each in columns)
+    if rows >= _GROUP_ROWS * statement.rows:
+        yield place, max(1.0, statement.rows)
+
+
+def _copied(statement: Statement, keys: Keys) -> Iterator[tuple[Place, Place]]:
+    """Yield the columns into which an INSERT copies rows of another table, with those that it
+    copies."""
+    found = _COPYING.match(statement.text)
+    names = {each.name: each for each in keys.tables.values()}
+    if found is None or not {folded(found[1]), folded(found[4])} <= names.keys():
+        return
+    to, source = names[folded(found[1])], names[folded(found[4])]
+    for one, other in zip(found[2].split(","), found[3].split(","), strict=False):
+        place = (source.full_name, folded(other))
+        if _is_unknown(place, keys, is_alone=False):
+            yield (to.full_name, folded(one)), place
 
 
 def _is_unknown(place: Place, keys: Keys, *, is_alone: bool) -> bool:
