@@ -774,3 +774,21 @@ def test_a_row_is_looked_for_in_the_smaller_table() -> None:
         )
     )
     assert found.splitlines()[0] == "\\set events_event_id_key random(1, 36)"
+
+
+def test_a_statement_that_never_finds_rows_names_none() -> None:
+    text = "select * from t where kind = $1"
+    compared = _parameter("compared", "kind")
+    found = _script(_statement(text, compared, rows=0.0), _statement(text, compared))
+    assert "\\set t_kind_key random(6, 2147483647)" in found
+    assert "\\set t_kind_key_2 random(1, 5)" in found
+
+
+def test_a_flag_is_set_where_it_was_not() -> None:
+    text = "update t set done = $1 where id = $2 and not t.done"
+    table = _table(columns=(_ID, Column("done", "boolean", "bool")))
+    found = _script(
+        _statement(text, _parameter("set", "done"), _parameter("compared")), table=table
+    )
+    assert "\\set t_done mod(:t_done_key, 2) = 0" in found
+    assert "\\set t_done_key 2" in found

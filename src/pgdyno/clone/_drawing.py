@@ -34,6 +34,8 @@ _WRITING = ("inserted", "set")
 _ROW = re.compile(r":row\b")
 _ROOM_MIN = 2**30
 """Free keys from which on sessions that begin at random ones hardly ever meet."""
+_SET_FLAG = "2"
+"""Key of a flag that is set."""
 _FREE_MIN = 100
 _FOUND = 0.5
 """Rows of a call from which on a statement finds what it looks for."""
@@ -121,6 +123,9 @@ class Drawing:
         is_added = self.variables.get((root, turn)) in self._new - self._returned
         if is_added and self._is_older(statement, parameter):
             kept = place
+        if self._finds_nothing(statement, parameter, table, column):
+            least = self._keys.count(place) + 1
+            return self._lines.set(f"{short(root)}_key", f"random({least}, {most_key(column)})")
         known = self.variables.get((kept, turn))
         self._filled |= {table.full_name} if parameter.use == "inserted" else set()
         is_own = root == place and table.is_in_key(column)
@@ -240,6 +245,18 @@ class Drawing:
         count = max(rows, self._keys.count((name, key[0])))
         return (f":{drawn[0]} - 1", count) if len(key) == 1 else None
 
+    def _finds_nothing(
+        self, statement: Statement, parameter: Parameter, table: Table, column: Column
+    ) -> bool:
+        """Return whether a statement looks for rows by one column alone, and never finds one though
+        there are some: its keys are none of a row."""
+        others = [each for each in statement.parameters if each.use not in ("limit", "offset")]
+        is_alone = parameter.use == "compared" and {*others} == {parameter}
+        is_empty = not self._keys.rows(table) or statement.aggregates
+        known = self.variables.get((self._keys.root((table.full_name, column.name)), 0))
+        is_told = is_empty or statement.rows > 0 or self._tells_rows(table, column)
+        return is_alone and not is_told and known not in self._new
+
     def _is_older(self, statement: Statement, parameter: Parameter) -> bool:
         """Return whether a statement finds rows by a column of a table to which the transaction has
         added none: they are others than those of a row that it has added elsewhere."""
@@ -294,6 +311,8 @@ class Drawing:
         count = min(self._count(place, turn), self._least_rows(statement, root))
         if (skew := self._skews.get(root[0])) and self._finds_row(root):
             there = f"{self.rounds.one_of(self._keys.count(root), skew)} + 1"
+        elif parameter.use == "set" and _wants_unset(statement, column):
+            there = _SET_FLAG
         elif parameter.use in _WRITING and table.is_in_key(column):
             there = self._in_turn(statement, place, turn)
         elif parameter.use in _WRITING and count == self._count(place, turn):
@@ -512,6 +531,12 @@ def _must_be_new(statement: Statement, parameter: Parameter, table: Table) -> bo
 def _values_of(statement: Statement, place: Place) -> int:
     """Return how many values for a column a statement has: one for each row that it inserts."""
     return max(1, sum((each.table, each.column) == place for each in statement.parameters))
+
+
+def _wants_unset(statement: Statement, column: Column) -> bool:
+    """Return whether a statement changes rows in which a flag is not set."""
+    unset = rf"(?i)\bwhere\b.*\bnot\s+(?:{NAME}\s*\.\s*)?{re.escape(column.name)}\b"
+    return column.base == "bool" and re.search(unset, statement.text, re.DOTALL) is not None
 
 
 def _new_share(statement: Statement, place: Place, turn: int) -> float:
