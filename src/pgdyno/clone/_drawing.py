@@ -37,6 +37,8 @@ _ROOM_MIN = 2**30
 _SET_FLAG = "2"
 """Key of a flag that is set."""
 _FREE_MIN = 100
+_FEW = 20
+"""Keys up to which those of a list would be the same now and then."""
 _FOUND = 0.5
 """Rows of a call from which on a statement finds what it looks for."""
 _SIGN = "(2 * random(0, 1) - 1)"
@@ -319,6 +321,8 @@ class Drawing:
             there = self._keys.drawn(place, self._keys.frequent(table, column))
         elif self.rounds.most > 1:
             there = f"{self.rounds.one_of(count)} + 1"
+        elif (first := self.variables.get((root, 0))) and turn and count <= _FEW:
+            there = f"mod(:{first} + {turn - 1}, {max(count, turn + 1)}) + 1"
         else:
             there = f"random(1, {count})"
         if parameter.use in _WRITING:
