@@ -776,6 +776,18 @@ def test_a_row_is_looked_for_in_the_smaller_table() -> None:
     assert found.splitlines()[0] == "\\set events_event_id_key random(1, 36)"
 
 
+def test_a_query_with_a_limit_finds_the_rows_of_a_union() -> None:
+    least, most = _parameter("least"), _parameter("most")
+    text = (
+        "select * from (select * from t where $1 < id and id <= $2) as a union all"
+        " select * from (select * from t where id <= $3 order by id desc limit $4) as b"
+    )
+    found = _script(_statement(text, least, most, most, Parameter("bigint", "limit")))
+    assert ":bound < id and id <= :bound_2" in found
+    assert "\\set bound :t_id_bound - 1" in found
+    assert "\\set bound_2 :t_id_bound + -1" in found
+
+
 def test_a_statement_that_never_finds_rows_names_none() -> None:
     text = "select * from t where kind = $1"
     compared = _parameter("compared", "kind")

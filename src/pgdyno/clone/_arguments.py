@@ -40,6 +40,7 @@ _VARIABLE = re.compile(r":\w+")
 _SET = re.compile(r"(?i)\bset\b")
 _REPLACING = re.compile(r"(?i)[<>]=?\s*\(*\$(\d+)\)*\s+then\s+\(*\$(\d+)")
 """Two parameters, of which the second one replaces a value that is compared with the first."""
+_UNION = re.compile(r"(?i)\bunion\b")
 _PARTS = re.compile(
     r"(?i)(?P<query>\(\s*(?:select|with|insert|update|delete)\b)|(?P<open>\()|(?P<close>\))|\$(\d+)"
 )
@@ -140,7 +141,7 @@ class Arguments:
             table = self._keys.tables.get(parameter.table)
             column = None if table is None else table.column(parameter.column)
             if parameter.use in ("limit", "offset"):
-                yield str(self._limit(statement) if parameter.use == "limit" else 0)
+                yield str(self._limit(statement, number) if parameter.use == "limit" else 0)
             elif (part := self._part(parameter, column)) is not None:
                 yield part
             elif parameter.use == "compared" and (parameter.table, parameter.column) in of_rows:
@@ -223,7 +224,9 @@ class Arguments:
         elif (other := bounds.get(place)) is not None:
             key = f":{other.bound} {'-' if is_least else '+'} {_less(other.width, 1 - outwards)}"
         else:
-            width, count = self._number(self._width(statement, place)), self._keys.count(place)
+            rows = self._rows_of_query(statement, number)
+            width = self._number(self._width(statement, place, rows))
+            count = self._keys.count(place)
             both = sum(each.use in _BOUNDS for each in statement.parameters) > 1
             limited = any(each.use == "limit" for each in statement.parameters)
             if both or limited:
@@ -237,12 +240,15 @@ class Arguments:
         value = self._keys.value(place, key)
         return value if _VARIABLE.fullmatch(value) else f":{self._lines.set('bound', value)}"
 
-    def _limit(self, statement: Statement) -> int:
-        """Return a LIMIT with which a statement finds its rows: their number, unless a range with
-        both bounds, or the values that it compares, decide it, and not the same one each time."""
+    def _limit(self, statement: Statement, number: int) -> int:
+        """Return a LIMIT, the parameter of this number, with which a statement finds its rows:
+        their number, unless a range of its query with both bounds, or the values that this
+        compares, decide it, and not the same one each time."""
         rows, by_use = statement.rows, defaultdict(set)
-        for each in statement.parameters:
-            by_use[each.use].add((each.table, each.column))
+        queries = queries_of(statement.text)
+        for place, each in enumerate(statement.parameters, 1):
+            if queries.get(place) == queries.get(number):
+                by_use[each.use].add((each.table, each.column))
         if is_whole(rows):
             return max(1, round(rows))
         if by_use["least"] & by_use["most"]:
@@ -255,12 +261,25 @@ class Arguments:
                 return least_limit(rows)
         return max(1, round(rows))
 
-    def _width(self, statement: Statement, place: Place) -> float:
-        """Return how many keys of a column are in a range of a statement, of whose rows other
-        conditions leave a part."""
+    def _rows_of_query(self, statement: Statement, number: int) -> float:
+        """Return the rows that a query of a statement finds, the one that a parameter is in: those
+        that a LIMIT of another one leaves, if UNION puts both together."""
+        queries = queries_of(statement.text)
+        limits = {
+            queries.get(place): self._limit(statement, place)
+            for place, each in enumerate(statement.parameters, 1)
+            if each.use == "limit"
+        }
+        if queries.get(number) in limits or _UNION.search(statement.text) is None:
+            return statement.rows
+        return max(0.0, statement.rows - sum(limits.values()))
+
+    def _width(self, statement: Statement, place: Place, found: float) -> float:
+        """Return how many keys of a column are in a range with so many rows that are found, of
+        which other conditions of the statement leave a part."""
         table, count = self._keys.tables[place[0]], self._keys.count(place)
         keys_with = [key for key in table.keys if place[1] in key]
-        rows = float(_RANGE) if statement.aggregates else statement.rows
+        rows = float(_RANGE) if statement.aggregates else found
         keys = rows if keys_with else rows * count / max(1, self._keys.rows(table))
         others = {
             each
