@@ -804,3 +804,22 @@ def test_a_flag_is_set_where_it_was_not() -> None:
     )
     assert "\\set t_done mod(:t_done_key, 2) = 0" in found
     assert "\\set t_done_key 2" in found
+
+
+def test_rows_take_the_place_of_those_that_were_deleted() -> None:
+    found = _of_chat(
+        _statement(
+            "delete from read where room_id = $1",
+            Parameter("bigint", "compared", "public.read", "room_id"),
+            rows=2,
+        ),
+        _statement(
+            "insert into read (room_id, person_id) values ($1, $2), ($3, $4)",
+            *_both("public.read", "inserted") * 2,
+            rows=2,
+        ),
+    )
+    assert found.splitlines()[-1].endswith(
+        "values (:rooms_room_id_key, :people_person_id_key),"
+        " (:rooms_room_id_key, :people_person_id_key_2);"
+    )

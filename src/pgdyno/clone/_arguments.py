@@ -28,6 +28,7 @@ from pgdyno.clone.values import (
     most_key,
     value_of,
 )
+from pgdyno.spec.change import first_word
 from pgdyno.spec.sql_text import literal
 
 _ADDED = 100
@@ -93,6 +94,8 @@ class Arguments:
         """Variables with a value that a statement has returned, in place of a key."""
         self._of_rows: dict[Place, str] = {}
         """Variable with the values of all rows that a statement has found."""
+        self._emptied: set[Place] = set()
+        """Columns by which the transaction has deleted rows, other than a single one."""
 
     @contextmanager
     def rounds(self, rounds: Rounds) -> Iterator[None]:
@@ -126,7 +129,16 @@ class Arguments:
 
     def of(self, statement: Statement) -> list[str]:
         """Return a variable, or a literal, for each parameter of a statement."""
-        return [*self._values(statement)]
+        values = [*self._values(statement)]
+        if first_word(statement.text) == "delete":
+            places = {(each.table, each.column) for each in statement.parameters if each.table}
+            keys = (
+                {(table, name) for name in key}
+                for table, _ in places
+                for key in self._keys.tables[table].keys
+            )
+            self._emptied |= places if not any(each <= places for each in keys) else set()
+        return values
 
     def _values(self, statement: Statement) -> Iterator[str]:
         """Yield a variable, or a literal, for each parameter."""
@@ -166,13 +178,15 @@ class Arguments:
                 root = self._keys.root(place)
                 count = self._listed(statement, place) if number in lists else 1
                 within = root, table.name, queries.get(number, 0)
-                turn = turns[within]
+                # Rows take the place of those that were deleted.
+                is_same = parameter.use == "inserted" and place in self._emptied
+                turn = 0 if is_same else turns[within]
                 if (root, turn) not in self._drawing.variables and self._keys.is_null(
                     table, column
                 ):
                     yield "null"
                     continue
-                turns[within] += count
+                turns[within] += 0 if is_same else count
                 keys = (
                     self._drawing.of(statement, parameter, column, each)
                     for each in range(turn, turn + count)
