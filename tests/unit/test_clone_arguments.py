@@ -634,7 +634,8 @@ def test_rows_that_are_there_are_repeated_where_no_combination_is_known() -> Non
     assert f"values {first}, {first}, {first}, {last} on" in script
 
 
-def test_one_statement_in_place_of_another() -> None:
+@pytest.mark.parametrize("often", [0.9, 0.96])
+def test_one_statement_in_place_of_another(often: float) -> None:
     id_, kind = _parameter("inserted"), _parameter("compared", "kind")
     statements = (
         _statement("insert into t (id) values ($1)", id_),
@@ -642,7 +643,7 @@ def test_one_statement_in_place_of_another() -> None:
         _statement("insert into t (id) values ($1), ($2)", id_, id_, rows=2),
         _statement("select id from t where kind = $1", kind, rows=9),
     )
-    shares = (0.9, 0.3, 0.1, 0.7)
+    shares = (often, 0.3, 1 - often, 0.7)
     steps = tuple(Step(place, share) for place, share in enumerate(shares))
     transaction = Transaction(10.0, steps, True)
     source = Source(18, 60.0, 10.0, 2, 1.0)
@@ -651,9 +652,9 @@ def test_one_statement_in_place_of_another() -> None:
     text = script_of(capture, transaction, Keys(tables))
     check_script(text, "script.sql")
     assert [each for each in text.splitlines() if each.startswith("\\if")] == [
-        "\\if :chance <= 900",
+        f"\\if :chance <= {often * 1000:.0f}",
         "\\if :chance <= 300",
-        "\\if :chance > 900 and :chance <= 1000",
+        f"\\if :chance > {often * 1000:.0f} and :chance <= 1000",
         "\\if :chance > 300 and :chance <= 1000",
     ]
 

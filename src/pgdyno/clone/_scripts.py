@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -50,6 +51,12 @@ class _Script:
         comes together."""
         self._taken: dict[str, float] = {}
         """Share of the transactions that have a statement, by what others are in its place."""
+        shapes = [_shape(each) for each in self._statements]
+        self._shares: defaultdict[str, list[float]] = defaultdict(list)
+        """Shares of the transactions that have statements of one shape, each with another number of
+        rows."""
+        for shape, each in zip(shapes, transaction.steps, strict=True):
+            self._shares[shape].append(each.times if each.share is None else each.share)
 
     def text(self) -> str:
         """Return the script."""
@@ -82,7 +89,7 @@ class _Script:
         return f":{self._lines.set('rounds', on_average(times))}"
 
     def _write_step(self, place: int, step: Step, *, is_once: bool) -> None:
-        chance = _chance(step) if is_once else 1.0
+        chance = self._chance_of(place, step) if is_once else 1.0
         text = self._with_variables(self._statements[place])
         captured = self._captured(place) if is_once else None
         found = self._found(place) if captured is None and chance == 1 else {}
@@ -100,10 +107,18 @@ class _Script:
             self._arguments.returned(captured[0], f"s{place}_{captured[1]}", is_added=True)
         self._arguments.returned_rows({key: f"s{place}_{name}" for key, name in arrays.items()})
 
+    def _chance_of(self, place: int, step: Step) -> float:
+        """Return the share of the transactions that have a step: 1 for nearly all, unless they have
+        another number of rows in the rest."""
+        shares = self._shares[_shape(self._statements[place])]
+        if len(shares) > 1 and sum(shares) <= 1 + _SAME:
+            return step.times if step.share is None else step.share
+        return _chance(step)
+
     def _others(self, statement: Statement, chance: float) -> float:
         """Return the share of the transactions that have another statement in place of one: the
         same with another number of rows, or one that does the same to the table in all others."""
-        shape = _ROWS.sub("()", _PARAMETER.sub("$", statement.text))
+        shape = _shape(statement)
         table = next((each.table for each in statement.parameters if each.table), "")
         kind = f"{first_word(statement.text)} {table}"
         same, like = self._taken.get(shape, 0.0), self._taken.get(kind, 0.0)
@@ -203,6 +218,11 @@ def _returned(listed: str, key: str) -> str | None:
         return None
     name = key if found is None else found[1] or key
     return name if re.fullmatch(r"\w+", name, re.ASCII) else None
+
+
+def _shape(statement: Statement) -> str:
+    """Return the text of a statement without its number of rows."""
+    return _ROWS.sub("()", _PARAMETER.sub("$", statement.text))
 
 
 def _chance(step: Step) -> float:
