@@ -141,19 +141,19 @@ def test_rows_are_named_that_others_refer_to() -> None:
 def test_new_keys_follow_each_other_where_the_rows_do() -> None:
     insert = _statement("insert into t (id) values ($1)", _parameter("inserted"))
     assert _script(insert) == snapshot("""\
-\\set t_id_key 10001 + mod(abs(mod(hash(:random_seed + :client_id / 16), 9007199254730992)) + :txn * 16 + mod(:client_id, 16), 9007199254730992)
+\\set t_id_key 10001 + (:began - 1735689600) * 16777216 + :txn * 4000 + :client_id
 insert into t (id) values (:t_id_key);
 """)
     assert _script(insert, times=3.0) == snapshot("""\
 \\for round 3
-\\set t_id_key 10001 + mod(abs(mod(hash(:random_seed + :client_id / 16), 9007199254730992)) + (:txn * 16 + mod(:client_id, 16)) * 3 + :round - 1, 9007199254730992)
+\\set t_id_key 10001 + (:began - 1735689600) * 16777216 + (:txn * 3 + :round - 1) * 4000 + :client_id
 insert into t (id) values (:t_id_key);
 \\endfor
 """)
     two = _parameter("inserted"), _parameter("inserted")
     assert _script(_statement("insert into t (id) values ($1), ($2)", *two)) == snapshot("""\
-\\set t_id_key 10001 + mod(abs(mod(hash(:random_seed + :client_id / 16), 9007199254730992)) + (:txn * 16 + mod(:client_id, 16)) * 2 + 0, 9007199254730992)
-\\set t_id_key_2 10001 + mod(abs(mod(hash(:random_seed + :client_id / 16), 9007199254730992)) + (:txn * 16 + mod(:client_id, 16)) * 2 + 1, 9007199254730992)
+\\set t_id_key 10001 + (:began - 1735689600) * 16777216 + ((:txn) * 2 + 0) * 4000 + :client_id
+\\set t_id_key_2 10001 + (:began - 1735689600) * 16777216 + ((:txn) * 2 + 1) * 4000 + :client_id
 insert into t (id) values (:t_id_key), (:t_id_key_2);
 """)
     columns = (Column("id", "bigint", "int8", correlation=0.1),)
@@ -327,7 +327,7 @@ def test_rows_that_were_added_before_are_found_beside_a_new_one() -> None:
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
     assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
 begin;
-\\set t_id_key 10001 + mod(abs(mod(hash(:random_seed + :client_id / 16), 9007199254730992)) + :txn * 16 + mod(:client_id, 16), 9007199254730992)
+\\set t_id_key 10001 + (:began - 1735689600) * 16777216 + :txn * 4000 + :client_id
 insert into t (id) values (:t_id_key);
 \\set t_id_key_2 random(1, 10000)
 delete from queue where t_id = :t_id_key_2;
@@ -805,6 +805,18 @@ def test_a_flag_is_set_where_it_was_not() -> None:
     )
     assert "\\set t_done mod(:t_done_key, 2) = 0" in found
     assert "\\set t_done_key 2" in found
+
+
+def test_a_value_that_only_grows_is_higher_each_time() -> None:
+    text = (
+        "insert into t (kind, id) values ($1, $2) on conflict (kind) do update"
+        " set id = excluded.id where t.id < excluded.id"
+    )
+    table = _table(keys=(("kind",),))
+    found = _script(
+        _statement(text, _parameter("inserted", "kind"), _parameter("inserted")), table=table
+    )
+    assert "\\set t_id_key 10001 + (:began - 1735689600) * " in found
 
 
 def test_rows_take_the_place_of_those_that_were_deleted() -> None:

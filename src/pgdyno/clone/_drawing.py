@@ -50,6 +50,10 @@ _PLACE = f"abs(mod(hash(:random_seed + :client_id / {_BESIDE}), {{}}))"
 """A place of these in each load."""
 _TURN = f":txn * {_BESIDE} + mod(:client_id, {_BESIDE})"
 """Number of a transaction among those of these sessions."""
+_LOAD_START = "(:began - 1735689600) * 16777216"
+"""A place of a load's own, behind those of loads before: the seconds since the start of 2025."""
+_ROOM_FOR_ALL, _CLIENTS_MAX = 2**52, 4000
+"""Free keys from which on the sessions of a load take turns, and the number that each turn has."""
 
 
 class Rounds(Struct, frozen=True):
@@ -128,6 +132,10 @@ class Drawing:
         if self._finds_nothing(statement, parameter, table, column):
             least = self._keys.count(place) + 1
             return self._lines.set(f"{short(root)}_key", f"random({least}, {most_key(column)})")
+        if parameter.use == "inserted" and _only_grows(statement, column):
+            return self._lines.set(
+                f"{short(place)}_key", self._following(statement, place, column, turn)
+            )
         known = self.variables.get((kept, turn))
         self._filled |= {table.full_name} if parameter.use == "inserted" else set()
         is_own = root == place and table.is_in_key(column)
@@ -444,8 +452,9 @@ class Drawing:
         """Return the expression of a key behind those that are there.
 
         Keys of numbers and times follow each other in the sessions, unless the rows are known to be
-        in another order. Each load begins at a place of its own, and goes on with the first free
-        key behind the last one.
+        in another order. Those of a load are behind those of loads before if there is room;
+        otherwise each begins at a place of its own, and goes on with the first free key behind the
+        last one.
         """
         least, most = self._keys.count(place) + 1, most_key(column)
         if is_time(column) and is_in_order(column) and not self._is_key(place):
@@ -454,10 +463,14 @@ class Drawing:
             new = f"random({least}, {most})"
             # Rows without order have new ones on both sides.
             return new if is_in_order(column) or not is_signed(column) else f"{new} * {_SIGN}"
-        most_rounds = self.rounds.most
-        number = f"({_TURN}) * {most_rounds} + :round - 1" if most_rounds > 1 else _TURN
-        if (in_turn := _values_of(statement, place)) > 1:
-            number = f"({number}) * {in_turn} + {turn}"
+        for_all = most - least >= _ROOM_FOR_ALL and self._keys.one_group
+        number = ":txn" if for_all else _TURN
+        if self.rounds.most > 1:
+            number = f"({number}) * {self.rounds.most} + :round - 1"
+        if (values := _values_of(statement, place)) > 1:
+            number = f"({number}) * {values} + {turn}"
+        if for_all:
+            return f"{least} + {_LOAD_START} + ({number}) * {_CLIENTS_MAX} + :client_id"
         room = most - least + 1
         return f"{least} + mod({_PLACE.format(room)} + {number}, {room})"
 
@@ -535,6 +548,13 @@ def _must_be_new(statement: Statement, parameter: Parameter, table: Table) -> bo
 def _values_of(statement: Statement, place: Place) -> int:
     """Return how many values for a column a statement has: one for each row that it inserts."""
     return max(1, sum((each.table, each.column) == place for each in statement.parameters))
+
+
+def _only_grows(statement: Statement, column: Column) -> bool:
+    """Return whether an INSERT replaces the value of a column by higher ones alone, and does."""
+    name = rf"\b{re.escape(column.name)}\b"
+    replaced = re.search(rf"(?i){name}\s*<=?\s*excluded\s*\.\s*{name}", statement.text)
+    return replaced is not None and statement.rows >= _FOUND
 
 
 def _wants_unset(statement: Statement, column: Column) -> bool:

@@ -35,13 +35,13 @@ class Clone(Struct, frozen=True):
 def clone_of(capture: Capture, name: str, scale: float = 1.0, *, one_group: bool = False) -> Clone:
     """Return the load of a capture, with rows ``scale`` times as many as the source's; in
     ``one_group`` of clients, or in one for each application."""
-    keys = Keys(capture.tables, scale)
+    applications = () if one_group else capture.applications
+    keys = Keys(capture.tables, scale, one_group=len(applications) < 2)
     files = [f"{name}-{number}.sql" for number in range(1, len(capture.transactions) + 1)]
     scripts = {
         file: script_of(capture, each, keys)
         for file, each in zip(files, capture.transactions, strict=True)
     }
-    applications = () if one_group else capture.applications
     setup = f"{name}-setup.sql"
     fields: Fields = {
         "name": name,

@@ -40,9 +40,13 @@ STEP = 7919
 class Keys:
     """The keys of all columns of some tables, for rows ``scale`` times as many."""
 
-    def __init__(self, tables: Iterable[Table], scale: float = 1.0) -> None:
+    def __init__(
+        self, tables: Iterable[Table], scale: float = 1.0, *, one_group: bool = True
+    ) -> None:
         self.tables = {each.full_name: each for each in tables}
         self._scale = scale
+        self.one_group = one_group
+        """True if all clients are in one group, and thus have different numbers."""
         self._counts: dict[Place, int] = {}
 
     def rows(self, table: Table) -> int:

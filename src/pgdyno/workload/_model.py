@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ class WeightedScript(Struct, frozen=True):
     """True for a file of the user."""
 
 
-INITIAL_VARIABLES = ("scale", "extras", "keying", "maxid")
+INITIAL_VARIABLES = ("scale", "began", "extras", "keying", "maxid")
 """Variables that a workload may have from the start; see ``Workload.variables``."""
 
 
@@ -59,11 +60,14 @@ class Workload(Struct, frozen=True):
     def variables(self, conninfo: ConnInfo | None, spec: WorkloadSpec) -> Mapping[str, str]:
         """Return the initial variables of every client; those of the spec have precedence.
 
-        ``scale`` for all workloads; for ``mixed`` also ``maxid``, the current highest id; for
+        ``scale`` for all workloads, and ``began``, the Unix time, for those whose scripts have it;
+        for ``mixed`` also ``maxid``, the current highest id; for
         ``entity-resolution`` also ``extras``, 0: tables that only some write are left empty; for
         ``tpcc-like`` also ``keying``, 0: nobody types or thinks.
         """
         values = {"scale": str(spec.scale)}
+        if any(":began" in each.text for each in self.scripts):
+            values["began"] = str(int(time.time()))
         if self.tables is Tables.ENTITIES:
             values["extras"] = "0"
         if self.tables is Tables.TPCC:
