@@ -20,11 +20,21 @@ from pgdyno.clone.capture_file import (
     sequence_name,
 )
 from pgdyno.clone.keys import Keys
-from pgdyno.clone.values import LABEL_CHARACTERS, follows_keys, is_made, literal_of, most_key
+from pgdyno.clone.values import (
+    LABEL_CHARACTERS,
+    filled_share,
+    follows_keys,
+    is_made,
+    literal_of,
+    most_key,
+)
 from pgdyno.spec.sql_text import NAME, columns_text, folded, literal, quoted
 
 _SHARES = 10_000
 _NAME_BYTES = 63
+_FEW_PAGES, _FULL_PERCENT, _FILLED_PERCENT_MIN = 3, 60, 10
+"""Pages from which on it matters how full they are, the part of them above which they count as
+full, and the least that a server takes."""
 _IDENTITY = frozenset(("int2", "int4", "int8"))
 ROWS = " \\rows "
 """Between COPY and the rows that are made for it."""
@@ -43,7 +53,7 @@ def setup_of(keys: Keys, functions: Sequence[Function] = (), views: Sequence[Vie
         *([f"{UNCHECKED};"] if functions else []),
         *(f"{each.sql};" for each in functions),
         *(f"{view_sql(each)};" for each in views),
-        *(rows for table in tables for rows in rows_sql(table, keys)),
+        *(rows for table in tables for rows in _filled_sql(table, keys)),
         *(f"{key_sql(table, each)};" for table in tables for each in table.keys),
         *(f"{index_sql(table, each)};" for table in tables for each in table.indexes),
         *(
@@ -253,6 +263,28 @@ def rows_sql(table: Table, keys: Keys) -> Iterator[str]:
         values = ", ".join(_cell(table, each, keys) for each in columns)
         names = columns_text(each.name for each in columns)
         yield f"copy {name_of(table)} ({names}) from stdin{ROWS}{rows} {values}"
+
+
+def _filled_sql(table: Table, keys: Keys) -> Iterator[str]:
+    """Yield the COPY that makes the rows of a table, which fill its pages as the source's do."""
+    loosely, as_before = _filled(table) if keys.rows(table) else ([], [])
+    yield from loosely
+    yield from rows_sql(table, keys)
+    yield from as_before
+
+
+def _filled(table: Table) -> tuple[list[str], list[str]]:
+    """Return the statements by which the pages of a table are filled as little as the source's, and
+    then as its storage parameters have it: none if they are nearly full."""
+    filled = round(100 * filled_share(table))
+    if table.partitions is not None or table.pages < _FEW_PAGES or filled > _FULL_PERCENT:
+        return [], []
+    begin = f"alter table {name_of(table)}"
+    own = next((each for each in table.options if each.startswith("fillfactor=")), None)
+    return (
+        [f"{begin} set (fillfactor = {max(_FILLED_PERCENT_MIN, filled)});"],
+        [f"{begin} set ({own});" if own else f"{begin} reset (fillfactor);"],
+    )
 
 
 def _cell(table: Table, column: Column, keys: Keys) -> str:

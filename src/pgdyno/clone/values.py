@@ -182,6 +182,19 @@ def bytes_of(column: Column) -> int:
     return _WORD + _HEADER_BYTES if _is_word(column) else _BYTES.get(column.base, 8)
 
 
+def filled_share(table: Table) -> float:
+    """Return the part of a table's pages that its rows take, as they are made."""
+    columns = [each for each in table.columns if each.null_share < 1 and not each.virtual]
+    values = sum(
+        text_length(table, each) + _HEADER_BYTES
+        if is_text(each)
+        else each.width_bytes or bytes_of(each)
+        for each in columns
+    )
+    row = _ROW_BYTES + _ALIGNED_BYTES + values
+    return table.rows * row / (table.pages * _PAGE_BYTES) if table.pages else 1.0
+
+
 def follows_keys(column: Column) -> bool:
     """Return whether higher keys of a column have higher values."""
     return column.base in ("int4", "int8", *_TIMES)

@@ -1,0 +1,107 @@
+"""The clone of tables whose keys are pairs of rows of two others: it names those that are there."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from patience import beside
+from pgdyno.capture import CaptureRequest, alike, capture
+from pgdyno.check import Where
+from pgdyno.conduct import Silent
+from pgdyno.imports import Choices, fields_with_texts, read_foreign
+from pgdyno.server import Cluster, connect_plain
+from pgdyno.spec import spec_from_fields
+
+pytestmark = [pytest.mark.server]
+
+SECONDS = 2.0
+ROOMS, PEOPLE, MEMBERS = 6, 12, 36
+SCHEMA = f"""
+create extension pg_stat_statements;
+create role watcher login password 'hush' in role pg_monitor;
+create table rooms (room_id bigint primary key);
+create table people (person_id bigint primary key);
+create table members (
+    room_id bigint not null references rooms, person_id bigint not null references people,
+    since bigint not null, unique (person_id, room_id)
+);
+create table places (
+    room_id bigint not null references rooms, person_id bigint not null references people,
+    thread text, place bigint not null, unique (room_id, person_id, thread)
+);
+create unique index on places (room_id, person_id) where thread is null;
+insert into rooms select generate_series(1, {ROOMS});
+insert into people select generate_series(1, {PEOPLE});
+insert into members select i % {ROOMS} + 1, (i + i / 12) % {PEOPLE} + 1, 0
+  from generate_series(0, {MEMBERS - 1}) i;
+insert into places (room_id, person_id, place) select room_id, person_id, 0 from members;
+vacuum analyze;
+"""
+ALONE = "set default_transaction_isolation to default"
+LEAVE = "delete from members where room_id = %s and person_id = %s"
+RETURN = "insert into members (room_id, person_id, since) values (%s, %s, %s)"
+READ = """
+insert into places (room_id, person_id, place) values (%s, %s, %s)
+on conflict (room_id, person_id) where thread is null
+do update set place = excluded.place where places.place < excluded.place
+"""
+SINCE = "select since from members where person_id = %s and room_id = %s"
+PLACE = "select place from places where room_id = %s and person_id = %s and thread is null"
+
+
+def load(cluster: Cluster) -> AbstractContextManager[None]:
+    """A session in which members leave, return, and read."""
+
+    def work(begun: threading.Event, ended: threading.Event) -> None:
+        values = {**cluster.conninfo.kwargs(), "application_name": None}
+        with psycopg.connect(**values, autocommit=True) as conn:
+            number = 0
+            while not ended.is_set():
+                number += 1
+                both = (number % ROOMS + 1, (number + number // 12 % 3) % PEOPLE + 1)
+                conn.execute(ALONE)
+                with conn.transaction():
+                    conn.execute(LEAVE, both)
+                    ended.wait(0.002)
+                    conn.execute(RETURN, (*both, number))
+                conn.execute(READ.encode(), (*both, number))
+                conn.execute(SINCE, both[::-1])
+                conn.execute(PLACE, both)
+                begun.set()
+
+    return beside(work)
+
+
+def test_pairs_are_those_that_are_there(
+    new_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    cluster = new_cluster(18, shared_preload_libraries="pg_stat_statements")
+    with connect_plain(cluster.conninfo) as conn:
+        for each in SCHEMA.split(";\n")[:-1]:
+            conn.execute(each.encode())
+    path = tmp_path / "chat.pgdyno"
+    watcher = {"user": "watcher", "password": "hush", "application_name": None}
+    where = Where(psycopg.conninfo.make_conninfo("", **{**cluster.conninfo.kwargs(), **watcher}))
+    with load(cluster):
+        found = capture(CaptureRequest(where, SECONDS, path), Silent())
+    (places,) = (each for each in found.tables if each.name == "places")
+    assert [each.unique for each in places.indexes] == [True]
+    assert [each.name for each in places.columns if each.null_share == 1] == ["thread"]
+    assert len(found.statements) == 5
+    # SET commits, too, and is none of these.
+    known = sum(each.commits_per_s for each in found.transactions)
+    assert found.source.transactions_per_s == pytest.approx(known, rel=0.1)
+
+    fields = {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
+    likeness = alike(found, spec_from_fields(fields), SECONDS, Silent())
+    assert likeness.done > 10
+    assert not likeness.failed
+    rows = [each for each in likeness.compared if each.name == "rows of a call"]
+    assert [each for each in rows if each.verdict != "alike"] == []
+    assert len(rows) == 5
