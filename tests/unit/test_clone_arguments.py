@@ -482,6 +482,33 @@ def test_rounds_name_rows_in_order_so_that_sessions_do_not_wait_for_each_other()
     assert "\\set t_id_key (:round - 1) * 10000 / 20000 + 1\n" in few
 
 
+def test_rounds_refer_to_rows_in_order_although_a_row_that_refers_comes_first() -> None:
+    line = Table(
+        "public",
+        "lines",
+        20,
+        1,
+        (Column("t_id", "bigint", "int8"), Column("number", "integer", "int4")),
+        references=(Reference(("t_id",), "public.t", ("id",)),),
+    )
+    adds = _statement(
+        "insert into lines (t_id) values ($1)",
+        Parameter("bigint", "inserted", "public.lines", "t_id"),
+    )
+    update = _statement("update t set kind = kind + 1 where id = $1", _parameter("compared"))
+    tables, statements = (_table(), line), (adds, update)
+    transaction = Transaction(10.0, (Step(0, 3.0), Step(1, 3.0)))
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
+\\for round 3
+\\set t_id_key random((:round - 1) * 10000 / 3, :round * 10000 / 3 - 1) + 1
+insert into lines (t_id) values (:t_id_key);
+update t set kind = kind + 1 where id = :t_id_key;
+\\endfor
+""")
+
+
 def test_rows_are_updated_as_unevenly_if_a_part_of_their_key_is_named_before() -> None:
     id_, kind = _parameter("compared"), _parameter("compared", "kind")
     update = _statement("update t set placed = now() where id = $1 and kind = $2", id_, kind)

@@ -319,21 +319,23 @@ class Drawing:
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
         count = min(self._count(place, turn), self._least_rows(statement, root))
+        writes, frequent = parameter.use in _WRITING, self._keys.frequent(table, column)
+        names_row = root != place and self._is_key(root) and not turn and not frequent
         if (skew := self._skews.get(root[0])) and self._finds_row(root):
             there = f"{self.rounds.one_of(self._keys.count(root), skew)} + 1"
         elif parameter.use == "set" and _wants_unset(statement, column):
             there = _SET_FLAG
-        elif parameter.use in _WRITING and table.is_in_key(column):
-            there = self._in_turn(statement, place, turn)
-        elif parameter.use in _WRITING and count == self._count(place, turn):
-            there = self._keys.drawn(place, self._keys.frequent(table, column))
-        elif self.rounds.most > 1:
+        elif self.rounds.most > 1 and (names_row or not writes):
             there = f"{self.rounds.one_of(count)} + 1"
+        elif writes and table.is_in_key(column):
+            there = self._in_turn(statement, place, turn)
+        elif writes and count == self._count(place, turn):
+            there = self._keys.drawn(place, frequent)
         elif (first := self.variables.get((root, 0))) and turn and count <= _FEW:
             there = f"mod(:{first} + {turn - 1}, {max(count, turn + 1)}) + 1"
         else:
             there = f"random(1, {count})"
-        if parameter.use in _WRITING:
+        if writes:
             return self._grown(there, statement, parameter, turn), 0.0
         share = _found_share(statement, table) if self._tells_rows(table, column) else 1.0
         if (row := self._of_row(statement, parameter, column, turn)) is not None:
