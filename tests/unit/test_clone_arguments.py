@@ -152,8 +152,8 @@ insert into t (id) values (:t_id_key);
 """)
     two = _parameter("inserted"), _parameter("inserted")
     assert _script(_statement("insert into t (id) values ($1), ($2)", *two)) == snapshot("""\
-\\set t_id_key 10001 + (:began - 1735689600) * 16777216 + ((:txn) * 2 + 0) * 4000 + :client_id
-\\set t_id_key_2 10001 + (:began - 1735689600) * 16777216 + ((:txn) * 2 + 1) * 4000 + :client_id
+\\set t_id_key 10001 + (:began - 1735689600) * 16777216 + (:txn * 2 + 0) * 4000 + :client_id
+\\set t_id_key_2 10001 + (:began - 1735689600) * 16777216 + (:txn * 2 + 1) * 4000 + :client_id
 insert into t (id) values (:t_id_key), (:t_id_key_2);
 """)
     columns = (Column("id", "bigint", "int8", correlation=0.1),)

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from pgdyno.clone._drawing import Drawing, Rounds, on_average, short
+from pgdyno.clone._drawing import Drawing, Rounds, short
 from pgdyno.clone._lines import Lines
+from pgdyno.clone._shares import on_average
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.limits import is_whole, least_limit, limited

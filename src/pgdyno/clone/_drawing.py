@@ -7,7 +7,6 @@ later statements name the same row by its variable.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -15,22 +14,26 @@ from msgspec import Struct
 
 from pgdyno.clone._lines import Lines
 from pgdyno.clone._pairs import PairedKey
+from pgdyno.clone._shares import (
+    ALWAYS,
+    FOUND,
+    SHARES,
+    WRITING,
+    chosen,
+    found_share,
+    must_be_new,
+    new_share,
+    only_grows,
+    values_of,
+    wants_unset,
+)
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
 from pgdyno.clone.values import follows_keys, is_signed, is_text, is_time, most_key
 from pgdyno.spec.change import first_word
 from pgdyno.spec.sql_text import NAME, folded
 
-ALWAYS = 0.95
-"""Share of the transactions from which on a statement is in all, and of rows from which all are
-new, or there."""
-SHARES = 1000
-"""Parts of a whole in chances."""
 _CONFLICT_KEY = re.compile(r"(?i)\bon\s+conflict\s*\(([^()]*)\)")
-_AND = re.compile(r"(?i)\band\b")
-_JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
-"""Words, and a list of tables, by which a statement may find nothing although its row is there."""
-_WRITING = ("inserted", "set")
 _ROW = re.compile(r":row\b")
 _ROOM_MIN = 2**30
 """Free keys from which on sessions that begin at random ones hardly ever meet."""
@@ -39,8 +42,6 @@ _SET_FLAG = "2"
 _FREE_MIN = 100
 _FEW = 20
 """Keys up to which those of a list would be the same now and then."""
-_FOUND = 0.5
-"""Rows of a call from which on a statement finds what it looks for."""
 _SIGN = "(2 * random(0, 1) - 1)"
 _START = "abs(mod(hash(:random_seed + :client_id), {}))"
 """A place of a session's own in each load."""
@@ -107,7 +108,7 @@ class Drawing:
         self._pairs = dict.fromkeys(
             each.pair
             for statement in statements
-            if statement.rows >= _FOUND
+            if statement.rows >= FOUND
             for each in self._named_pairs(statement)
         )
         """Pairs of which the transaction names both columns, and finds rows."""
@@ -124,7 +125,7 @@ class Drawing:
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
         if parameter.use == "inserted" and turn <= self._repeated(statement, table, column):
             turn = 0
-        is_single = _must_be_new(statement, parameter, table)
+        is_single = must_be_new(statement, parameter, table)
         kept = root
         is_added = self.variables.get((root, turn)) in self._new - self._returned
         if is_added and self._is_older(statement, parameter):
@@ -132,14 +133,14 @@ class Drawing:
         if self._finds_nothing(statement, parameter, table, column):
             least = self._keys.count(place) + 1
             return self._lines.set(f"{short(root)}_key", f"random({least}, {most_key(column)})")
-        if parameter.use == "inserted" and _only_grows(statement, column):
+        if parameter.use == "inserted" and only_grows(statement, column):
             return self._lines.set(
                 f"{short(place)}_key", self._following(statement, place, column, turn)
             )
         known = self.variables.get((kept, turn))
         self._filled |= {table.full_name} if parameter.use == "inserted" else set()
         is_own = root == place and table.is_in_key(column)
-        is_value = parameter.use in _WRITING and root == place and not is_own
+        is_value = parameter.use in WRITING and root == place and not is_own
         if (known is not None and (known in self._new or not is_single)) and (
             not is_value or self._written.setdefault(known, statement) is statement
         ):
@@ -175,7 +176,7 @@ class Drawing:
         """Return the key of one of the pairs that the transaction names: with the other one, if
         that was named before, or of any pair, if the statement names both. None of other keys."""
         table = self._keys.tables[parameter.table]
-        if parameter.use in _WRITING and (table.full_name, parameter.column) == root:
+        if parameter.use in WRITING and (table.full_name, parameter.column) == root:
             return None
         for pair in (each for each in self._pairs if root in each.columns):
             named = next((each for each in self._named_pairs(statement) if each.pair == pair), None)
@@ -186,7 +187,7 @@ class Drawing:
             if other is None and named is not None:
                 return self._of_pair(statement, named, root, turn)
             is_new = named is not None and self._adds(statement, named)
-            is_there = named is not None or _found_share(statement, table) >= ALWAYS
+            is_there = named is not None or found_share(statement, table) >= ALWAYS
             if other is not None and other not in self._new and not is_new and is_there:
                 part = "0"
                 if pair.turns > 1:
@@ -218,7 +219,7 @@ class Drawing:
         """Return one of the keys that no other row refers to than the one that a statement changes,
         where at most one may: each row has a part of them. None of other keys."""
         root = self._keys.root((parameter.table, parameter.column))
-        written = next((each.table for each in statement.parameters if each.use in _WRITING), "")
+        written = next((each.table for each in statement.parameters if each.use in WRITING), "")
         if turn or not written or not self._is_key(root):
             return None
         for key in (each for each in self._keys.tables[written].keys if len(each) == 1):
@@ -273,7 +274,7 @@ class Drawing:
         place = (parameter.table, parameter.column)
         is_other = self._keys.root(place) != place and parameter.table not in self._filled
         by_trigger = any(self._keys.tables[each].triggers for each in self._filled)
-        is_found = statement.rows >= _FOUND and not statement.aggregates
+        is_found = statement.rows >= FOUND and not statement.aggregates
         return parameter.use == "compared" and is_other and is_found and not by_trigger
 
     def _added(
@@ -281,7 +282,7 @@ class Drawing:
     ) -> tuple[str, float]:
         """Return the expression of a key of a row to be added, and the share of new ones."""
         place = (table.full_name, column.name)
-        share = _new_share(statement, place, turn)
+        share = new_share(statement, place, turn)
         return self._mixed(
             self._in_turn(statement, place, turn), self._next(statement, table, column, turn), share
         )
@@ -295,7 +296,7 @@ class Drawing:
         own = (self._keys.root((place[0], each)) for key in keys for each in key)
         if statement.on_conflict != "nothing" or not keys or any(r[0] == place[0] for r in own):
             return 0
-        return round(_values_of(statement, place) - max(1.0, statement.rows))
+        return round(values_of(statement, place) - max(1.0, statement.rows))
 
     def _in_turn(self, statement: Statement, place: Place, turn: int) -> str:
         """Return the expression of a key that is there; of a statement that updates rows in place
@@ -319,11 +320,11 @@ class Drawing:
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
         count = min(self._count(place, turn), self._least_rows(statement, root))
-        writes, frequent = parameter.use in _WRITING, self._keys.frequent(table, column)
+        writes, frequent = parameter.use in WRITING, self._keys.frequent(table, column)
         names_row = root != place and self._is_key(root) and not turn and not frequent
         if (skew := self._skews.get(root[0])) and self._finds_row(root):
             there = f"{self.rounds.one_of(self._keys.count(root), skew)} + 1"
-        elif parameter.use == "set" and _wants_unset(statement, column):
+        elif parameter.use == "set" and wants_unset(statement, column):
             there = _SET_FLAG
         elif self.rounds.most > 1 and (names_row or not writes):
             there = f"{self.rounds.one_of(count)} + 1"
@@ -337,7 +338,7 @@ class Drawing:
             there = f"random(1, {count})"
         if writes:
             return self._grown(there, statement, parameter, turn), 0.0
-        share = _found_share(statement, table) if self._tells_rows(table, column) else 1.0
+        share = found_share(statement, table) if self._tells_rows(table, column) else 1.0
         if (row := self._of_row(statement, parameter, column, turn)) is not None:
             there = row
         elif (beside := self._beside(table, column, turn)) is not None:
@@ -466,13 +467,13 @@ class Drawing:
             # Rows without order have new ones on both sides.
             return new if is_in_order(column) or not is_signed(column) else f"{new} * {_SIGN}"
         for_all = most - least >= _ROOM_FOR_ALL and self._keys.one_group
-        number = ":txn" if for_all else _TURN
+        number = ":txn" if for_all else f"({_TURN})"
         if self.rounds.most > 1:
-            number = f"({number}) * {self.rounds.most} + :round - 1"
-        if (values := _values_of(statement, place)) > 1:
-            number = f"({number}) * {values} + {turn}"
+            number = f"({number} * {self.rounds.most} + :round - 1)"
+        if (values := values_of(statement, place)) > 1:
+            number = f"({number} * {values} + {turn})"
         if for_all:
-            return f"{least} + {_LOAD_START} + ({number}) * {_CLIENTS_MAX} + :client_id"
+            return f"{least} + {_LOAD_START} + {number} * {_CLIENTS_MAX} + :client_id"
         room = most - least + 1
         return f"{least} + mod({_PLACE.format(room)} + {number}, {room})"
 
@@ -510,7 +511,7 @@ class Drawing:
 
     def _found(self, statement: Statement) -> Iterator[Place]:
         """Yield the columns that refer to others by which a statement finds rows."""
-        if statement.rows >= _FOUND and not statement.aggregates:
+        if statement.rows >= FOUND and not statement.aggregates:
             for each in statement.parameters:
                 place = each.table, each.column
                 if each.use == "compared" and each.table and self._keys.root(place) != place:
@@ -525,63 +526,6 @@ class Drawing:
                     yield table.full_name, table.update_skew
 
 
-def chosen(share: float, one: str, other: str) -> str:
-    """Return an expression that is ``one`` in a share of the cases, and ``other`` in the rest."""
-    return f"case when random(1, {SHARES}) <= {round(share * SHARES)} then {one} else {other} end"
-
-
-def on_average(mean: float) -> str:
-    """Return the expression of a whole number that is ``mean`` on average."""
-    least = math.floor(mean)
-    return f"{least} + {chosen(mean - least, '1', '0')}"
-
-
 def short(place: Place) -> str:
     """Return table and column as the name of a variable begins."""
     return f"{place[0].rpartition('.')[2]}_{place[1]}"
-
-
-def _must_be_new(statement: Statement, parameter: Parameter, table: Table) -> bool:
-    """Return whether a value may be in no other row: that of a column that is a key by itself."""
-    is_written = parameter.use in _WRITING and (parameter.column,) in table.keys
-    return is_written and not statement.on_conflict
-
-
-def _values_of(statement: Statement, place: Place) -> int:
-    """Return how many values for a column a statement has: one for each row that it inserts."""
-    return max(1, sum((each.table, each.column) == place for each in statement.parameters))
-
-
-def _only_grows(statement: Statement, column: Column) -> bool:
-    """Return whether an INSERT replaces the value of a column by higher ones alone, and does."""
-    name = rf"\b{re.escape(column.name)}\b"
-    replaced = re.search(rf"(?i){name}\s*<=?\s*excluded\s*\.\s*{name}", statement.text)
-    return replaced is not None and statement.rows >= _FOUND
-
-
-def _wants_unset(statement: Statement, column: Column) -> bool:
-    """Return whether a statement changes rows in which a flag is not set."""
-    unset = rf"(?i)\bwhere\b.*\bnot\s+(?:{NAME}\s*\.\s*)?{re.escape(column.name)}\b"
-    return column.base == "bool" and re.search(unset, statement.text, re.DOTALL) is not None
-
-
-def _new_share(statement: Statement, place: Place, turn: int) -> float:
-    """Return the chance that a row of an INSERT is new. With ON CONFLICT as many are as are known,
-    the last ones of a statement: later ones that name a single row name the first."""
-    if not statement.on_conflict:
-        return 1.0
-    new = statement.rows if statement.on_conflict == "nothing" else statement.added or 0.0
-    return min(1.0, max(0.0, turn + 1 - _values_of(statement, place) + new))
-
-
-def _found_share(statement: Statement, table: Table) -> float:
-    """Return the share of the executions that find their row, of a statement that names one by a
-    whole key and nothing else; 1 of others."""
-    named = [each for each in statement.parameters if each.use not in ("limit", "offset", "set")]
-    added = [each for each in named if each.use == "added"]
-    compared = [each for each in named if each.use == "compared"]
-    columns = sorted(each.column for each in compared if each.table == table.full_name)
-    is_one = columns in [sorted(key) for key in table.keys]
-    is_one &= len(columns) + len(added) == len(named) and not statement.aggregates
-    is_one &= len(_AND.findall(statement.text)) < len(columns)
-    return min(1.0, statement.rows) if is_one and not _JOINS.search(statement.text) else 1.0

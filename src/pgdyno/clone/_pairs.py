@@ -46,7 +46,7 @@ class Pair(Struct, frozen=True):
 
     @property
     def place(self) -> Place:
-        """What stands for the number of a pair among columns."""
+        """Stand-in for the number of a pair among columns."""
         return "", " ".join(".".join(each) for each in self.columns)
 
     def other(self, column: Place) -> Place:

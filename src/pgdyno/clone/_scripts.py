@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pgdyno.clone._arguments import Arguments, compares_rows
-from pgdyno.clone._drawing import ALWAYS, SHARES, Rounds, on_average
+from pgdyno.clone._drawing import Rounds
 from pgdyno.clone._lines import Lines
+from pgdyno.clone._shares import ALWAYS, SHARES, on_average
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.outputs import returned_arrays, returned_keys

@@ -1,0 +1,79 @@
+"""Rows of statements that are there, or new, as shares and chances in the script language."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
+from pgdyno.clone.keys import Place
+from pgdyno.spec.sql_text import NAME
+
+ALWAYS = 0.95
+"""Share of the transactions from which on a statement is in all, and of rows from which all are
+new, or there."""
+SHARES = 1000
+"""Parts of a whole in chances."""
+FOUND = 0.5
+"""Rows of a call from which on a statement finds what it looks for."""
+WRITING = ("inserted", "set")
+_AND = re.compile(r"(?i)\band\b")
+_JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
+"""Words, and a list of tables, by which a statement may find nothing although its row is there."""
+
+
+def chosen(share: float, one: str, other: str) -> str:
+    """Return an expression that is ``one`` in a share of the cases, and ``other`` in the rest."""
+    return f"case when random(1, {SHARES}) <= {round(share * SHARES)} then {one} else {other} end"
+
+
+def on_average(mean: float) -> str:
+    """Return the expression of a whole number that is ``mean`` on average."""
+    least = math.floor(mean)
+    return f"{least} + {chosen(mean - least, '1', '0')}"
+
+
+def must_be_new(statement: Statement, parameter: Parameter, table: Table) -> bool:
+    """Return whether a value may be in no other row: that of a column that is a key by itself."""
+    is_written = parameter.use in WRITING and (parameter.column,) in table.keys
+    return is_written and not statement.on_conflict
+
+
+def values_of(statement: Statement, place: Place) -> int:
+    """Return how many values for a column a statement has: one for each row that it inserts."""
+    return max(1, sum((each.table, each.column) == place for each in statement.parameters))
+
+
+def only_grows(statement: Statement, column: Column) -> bool:
+    """Return whether an INSERT replaces the value of a column by higher ones alone, and does."""
+    name = rf"\b{re.escape(column.name)}\b"
+    replaced = re.search(rf"(?i){name}\s*<=?\s*excluded\s*\.\s*{name}", statement.text)
+    return replaced is not None and statement.rows >= FOUND
+
+
+def wants_unset(statement: Statement, column: Column) -> bool:
+    """Return whether a statement changes rows in which a flag is not set."""
+    unset = rf"(?i)\bwhere\b.*\bnot\s+(?:{NAME}\s*\.\s*)?{re.escape(column.name)}\b"
+    return column.base == "bool" and re.search(unset, statement.text, re.DOTALL) is not None
+
+
+def new_share(statement: Statement, place: Place, turn: int) -> float:
+    """Return the chance that a row of an INSERT is new. With ON CONFLICT as many are as are known,
+    the last ones of a statement: later ones that name a single row name the first."""
+    if not statement.on_conflict:
+        return 1.0
+    new = statement.rows if statement.on_conflict == "nothing" else statement.added or 0.0
+    return min(1.0, max(0.0, turn + 1 - values_of(statement, place) + new))
+
+
+def found_share(statement: Statement, table: Table) -> float:
+    """Return the share of the executions that find their row, of a statement that names one by a
+    whole key and nothing else; 1 of others."""
+    named = [each for each in statement.parameters if each.use not in ("limit", "offset", "set")]
+    added = [each for each in named if each.use == "added"]
+    compared = [each for each in named if each.use == "compared"]
+    columns = sorted(each.column for each in compared if each.table == table.full_name)
+    is_one = columns in [sorted(key) for key in table.keys]
+    is_one &= len(columns) + len(added) == len(named) and not statement.aggregates
+    is_one &= len(_AND.findall(statement.text)) < len(columns)
+    return min(1.0, statement.rows) if is_one and not _JOINS.search(statement.text) else 1.0
