@@ -97,7 +97,7 @@ def test_statements_of_a_loop_are_in_the_order_in_which_they_follow_each_other()
     start = found.index("c")
     assert [*found[start:], *found[:start]] == ["c", "a", "d", "b"]
     many = [*map(str, range(40))]
-    assert Together([many * 2]).in_circle(many[::-1]) == many[::-1]
+    assert [*Together([many * 2]).in_circle(many[::-1])] == many[::-1]
 
 
 def test_a_single_statement_has_a_block_where_there_are_enough() -> None:

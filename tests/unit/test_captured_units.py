@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pgdyno.capture._order import possible_order
 from pgdyno.capture._transactions import Seen
-from pgdyno.capture._units import Run, Unit, beginning, units_of
+from pgdyno.capture._units import Run, Unit, from_beginning, units_of
 from pgdyno.capture._whole import all_kinds
 from pgdyno.clone.capture_file import Column, Parameter, Reference, Statement, Table, Use
 from pgdyno.clone.keys import Keys
@@ -112,13 +112,13 @@ def test_a_unit_begins_with_the_row_that_others_name() -> None:
     looks = statement("compared", "public.t", "of")
     makes = statement("inserted", "public.t", "of")
     names = statement("inserted", "public.u", "t_id")
-    assert beginning([names, makes, looks], Keys(tables)) == 1
-    assert beginning([makes, looks, names], Keys(tables)) == 0
-    assert beginning([looks, looks], Keys(tables)) == 0
+    assert from_beginning([names, makes, looks], Keys(tables))[0] == 1
+    assert from_beginning([makes, looks, names], Keys(tables))[0] == 0
+    assert from_beginning([looks, looks], Keys(tables))[0] == 0
     returns = replace(looks, text="delete from t where of = $1 returning id")
-    assert beginning([looks, names, returns], Keys(tables)) == 2
+    assert from_beginning([looks, names, returns], Keys(tables))[0] == 2
     ends = statement("compared", "public.t", "id")
-    assert beginning([ends, statement("inserted", "public.t", "id")], Keys(tables)) == 1
+    assert from_beginning([ends, statement("inserted", "public.t", "id")], Keys(tables))[0] == 1
 
 
 def test_a_key_that_the_server_makes_is_not_known_earlier() -> None:
@@ -134,7 +134,28 @@ def test_a_key_that_the_server_makes_is_not_known_earlier() -> None:
     ends = statement("select kind from t where id = $1", "compared", "public.t", "id")
     looks = statement("select from kinds", "compared", "public.kinds", "kind")
     makes = statement("insert into t (kind) values ($1)", "inserted", "public.t", "kind")
-    assert beginning([ends, looks, looks, makes], Keys(tables)) == 3
+    assert from_beginning([ends, looks, looks, makes], Keys(tables))[0] == 3
+
+
+def test_a_statement_of_a_loop_moves_to_where_others_name_its_row() -> None:
+    of = Column("of", "bigint", "int8", not_null=True)
+    kind = Column("kind", "integer", "int4")
+    to_t = (Reference(("of",), "public.t", ("id",)),)
+    tables = (
+        Table("public", "t", 9, 1, (_ID,), (("id",),), True),
+        Table("public", "jobs", 9, 1, (_ID, of, kind), (("id",),), True, references=to_t),
+    )
+
+    def statement(text: str, table: str, column: str) -> Statement:
+        return Statement(text, (Parameter("bigint", "compared", table, column),), 1, 1, 1, 0)
+
+    sets = statement("update jobs set done = true where id = $1 returning of", "public.jobs", "id")
+    takes = statement("delete from jobs where kind = $1 returning id", "public.jobs", "kind")
+    job = statement("select from jobs where id = $1", "public.jobs", "id")
+    parent = statement("select from t where id = $1", "public.t", "id")
+    seen = [sets, takes, job, parent]
+    assert [*from_beginning(seen, Keys(tables), is_loop=True)] == [1, 0, 2, 3]
+    assert [*from_beginning(seen, Keys(tables))] == [0, 1, 2, 3]
 
 
 def test_a_row_is_there_before_others_refer_to_it() -> None:

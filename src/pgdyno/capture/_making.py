@@ -23,7 +23,7 @@ from pgdyno.capture._settings import SourceSettings
 from pgdyno.capture._skew import Updates
 from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
 from pgdyno.capture._transactions import Kind, Seen
-from pgdyno.capture._units import beginning
+from pgdyno.capture._units import from_beginning
 from pgdyno.capture._upserts import with_added
 from pgdyno.capture._whole import all_kinds
 from pgdyno.capture._widths import with_widths
@@ -281,5 +281,4 @@ def _ordered(kind: Kind, statements: Mapping[str, Statement], keys: Keys) -> Seq
     texts = [statements[each] for each in ids]
     if kind.block and not (kind.guessed or kind.looped):
         return [ids[place] for place in possible_order(texts, keys)]
-    start = beginning(texts, keys)
-    return [*ids[start:], *ids[:start]]
+    return [ids[place] for place in from_beginning(texts, keys, is_loop=kind.looped)]

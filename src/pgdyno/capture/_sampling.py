@@ -12,14 +12,14 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
 from pgdyno.capture._course import Burst
 from pgdyno.capture._queries import rows_of
-from pgdyno.capture._units import Run
+from pgdyno.capture._units import LOOP_MAX, Run, with_one_moved
 from pgdyno.wait_events import wait_class
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ BURST_S = 0.05
 _REPEATED_MIN = 0.1
 """Part of the transactions with a statement in which it is seen again, if it is in a loop: two
 transactions may be taken for one by chance."""
-_CIRCLE_MAX = 16
-"""Statements of a loop above which their order is not looked for."""
 PAUSE_S_MAX = 5.0
 """Longest pause of the function that is called between bursts."""
 Client: TypeAlias = tuple[str, str]
@@ -246,11 +244,11 @@ class Together:
         ]
         return sum(shares) / len(shares) if shares else 0.5
 
-    def in_circle(self, statements: list[str]) -> list[str]:
+    def in_circle(self, statements: Sequence[str]) -> Sequence[str]:
         """Return the statements of a loop in order, from any of them on: so that it is not far from
         each to the next one that was seen. Many stay as they are."""
 
-        def way(order: list[str]) -> int:
+        def way(order: Sequence[str]) -> int:
             places = {each: place for place, each in enumerate(order)}
             return sum(
                 count * ((places[other] - places[one]) % len(order))
@@ -258,17 +256,10 @@ class Together:
                 if one in places and other in places
             )
 
-        best = list(statements)
-        places = [*itertools.product(range(len(best)), repeat=2)]
-        while len(best) <= _CIRCLE_MAX:
-            better = min((_moved(best, *each) for each in places), key=way)
+        best = tuple(statements)
+        while len(best) <= LOOP_MAX:
+            better = min(with_one_moved(best), key=way)
             if way(better) >= way(best):
                 break
             best = better
         return best
-
-
-def _moved(order: list[str], start: int, to: int) -> list[str]:
-    """Return an order with one of its statements at another place."""
-    others = order[:start] + order[start + 1 :]
-    return [*others[:to], order[start], *others[to:]]

@@ -190,7 +190,7 @@ def _kind(group: list[str], calls: Mapping[str, float], together: Together) -> K
     """
     once = [each for each in group if not together.is_repeated(each)]
     times = max(calls[each] for each in once) if once else min(calls[each] for each in group)
-    ordered = sorted(group, key=lambda each: together.place(each, group))
+    ordered: Sequence[str] = sorted(group, key=lambda each: together.place(each, group))
     if not once:
         ordered = together.in_circle(ordered)
     return Kind(tuple(ordered), times, block=True, looped=not once)

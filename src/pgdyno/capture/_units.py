@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import bisect
 import cmath
+import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -23,12 +24,15 @@ from pgdyno.clone.capture_file import Statement
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.outputs import returned_keys
 
+_Item = TypeVar("_Item")
 CALLS_MIN = 100
 """Calls below which equal counts mean nothing."""
 _UNDER_WAY = 2.0
 """Units of each session that one of two looks may have counted in part."""
 _NEAR = 0.25
 """Share of a circle within which one statement is before another, or after it."""
+LOOP_MAX = 16
+"""Statements of a loop above which their order is not looked for."""
 Run: TypeAlias = "tuple[int, list[tuple[int, str]]]"
 """A session, and the statements that were seen of it in one burst of looks: when they were sent, in
 microseconds, and their ids."""
@@ -89,10 +93,16 @@ def _tells(calls: float, sessions: int) -> bool:
     return calls >= CALLS_MIN and _UNDER_WAY * sessions < math.sqrt(2 * calls)
 
 
-def beginning(unit: Sequence[Statement], keys: Keys) -> int:
-    """Return the place of the statement that a unit begins with: the one from which on most
-    statements name rows that others have made, or returned, before them. Keys that the server has
-    made count first, as nobody knows them earlier."""
+def from_beginning(
+    unit: Sequence[Statement], keys: Keys, *, is_loop: bool = False
+) -> Sequence[int]:
+    """Return the places of a unit's statements from the one on with which it begins: from which on
+    most statements name rows that others have made, or returned, before them. Keys that the server
+    has made count first, as nobody knows them earlier.
+
+    Of a loop, whose rounds are too short for samples to tell all of the order, one statement is
+    elsewhere if still more name such rows.
+    """
     named = [
         {keys.root((each.table, each.column)) for each in statement.parameters if each.table}
         for statement in unit
@@ -103,11 +113,20 @@ def beginning(unit: Sequence[Statement], keys: Keys) -> int:
         for each, names in zip(unit, named, strict=True)
     ]
 
-    def linked(start: int) -> tuple[int, int]:
-        order = (*range(start, len(unit)), *range(start))
+    def linked(order: Sequence[int]) -> tuple[int, int]:
         return _links(order, named, made), _links(order, named, added)
 
-    return max(range(len(unit)), key=linked)
+    orders = [(*range(start, len(unit)), *range(start)) for start in range(len(unit))]
+    if is_loop and len(unit) <= LOOP_MAX:
+        orders += [each for order in orders for each in with_one_moved(order)]
+    return max(orders, key=linked)
+
+
+def with_one_moved(order: Sequence[_Item]) -> Iterator[tuple[_Item, ...]]:
+    """Yield an order with each of its items at each place."""
+    for start, to in itertools.product(range(len(order)), repeat=2):
+        others = (*order[:start], *order[start + 1 :])
+        yield (*others[:to], order[start], *others[to:])
 
 
 def _links(
