@@ -67,6 +67,9 @@ def test_figures_are_medians_of_pairs() -> None:
     assert all(each.alike for each in (throughput, cpu, wal, hot))
     throughput, cpu, wal, hot = figures([(ONE, slow), (ONE, slow), (ONE, ONE)])
     assert (throughput.alike, cpu.alike, wal.alike, hot.alike) == (False, False, True, False)
+    bursts = [Slice(100.0, 1.0, size, 0.9) for size in (1000.0, 1000.0, 4000.0)]
+    wal = figures([*zip(bursts, reversed(bursts), strict=True)])[2]
+    assert (wal.source, wal.difference, wal.low, wal.high) == (2000.0, 1.0, 0.25, 4.0)
     without = Slice(100.0, 1.0, 500.0, None)
     assert figures([(without, without)])[3].alike
     assert not figures([(without, ONE)])[3].alike
