@@ -43,6 +43,7 @@ insert into members select i % {ROOMS} + 1, (i + i / 12) % {PEOPLE} + 1, 0
 insert into places (room_id, person_id, place) select room_id, person_id, 0 from members;
 vacuum analyze;
 """
+SETTINGS = 8
 ALONE = "set default_transaction_isolation to default"
 LEAVE = "delete from members where room_id = %s and person_id = %s"
 RETURN = "insert into members (room_id, person_id, since) values (%s, %s, %s)"
@@ -65,7 +66,8 @@ def load(cluster: Cluster) -> AbstractContextManager[None]:
             while not ended.is_set():
                 number += 1
                 both = (number % ROOMS + 1, (number + number // 12 % 3) % PEOPLE + 1)
-                conn.execute(ALONE)
+                for _ in range(SETTINGS):
+                    conn.execute(ALONE, prepare=False)  # Prepared, it is counted once.
                 with conn.transaction():
                     conn.execute(LEAVE, both)
                     ended.wait(0.002)
@@ -94,9 +96,9 @@ def test_pairs_are_those_that_are_there(
     assert [each.unique for each in places.indexes] == [True]
     assert [each.name for each in places.columns if each.null_share == 1] == ["thread"]
     assert len(found.statements) == 5
-    # SET commits, too, and is none of these.
+    # SET commits, too, and is none of these. Sessions report their transactions once a second.
     known = sum(each.commits_per_s for each in found.transactions)
-    assert found.source.transactions_per_s == pytest.approx(known, rel=0.1)
+    assert known / 2 < found.source.transactions_per_s < known * SETTINGS / 4
 
     fields = {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
     likeness = alike(found, spec_from_fields(fields), SECONDS, Silent())

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -62,11 +63,16 @@ CHANGED = (
 )
 
 
+def _client(cluster: Cluster) -> dict[str, Any]:
+    """Return the values for a connection that is not one of pgdyno's, which no capture counts."""
+    return {**cluster.conninfo.kwargs(), "application_name": None}
+
+
 def load(cluster: Cluster) -> AbstractContextManager[None]:
     """A session that changes the newest row of an owner over and over."""
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
-        with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+        with psycopg.connect(**_client(cluster), autocommit=True) as conn:
             owner = 0
             while not ended.is_set():
                 owner = (owner + 1) % 500
@@ -84,7 +90,7 @@ def load_of_counts(cluster: Cluster) -> AbstractContextManager[None]:
     """A session that changes rows that are still as it has found them."""
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
-        with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+        with psycopg.connect(**_client(cluster), autocommit=True) as conn:
             while not ended.is_set():
                 with conn.transaction():
                     listed = random.sample(range(1, 2000), 3)
