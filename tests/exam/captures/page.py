@@ -26,7 +26,7 @@ _HEAD = """\
     make exam-captures SECONDS=8 ROUNDS=8           # longer slices, and more of them
     make exam-captures EXAM='--keep kept --write'   # keeps captures and run files, writes this page
     make exam-captures EXAM=--reads                 # the role that captures may read all data, too
-    make exam-captures EXAM=--transfer              # six changes on originals and clones, 16 minutes a load
+    make exam-captures EXAM=--transfer              # six changes on originals and clones, 20 minutes a load
 
 Each load runs on a server of its own, the source, and is captured there in its middle, by a role that has `pg_monitor`
 and nothing else. The clone is made from the file on a second server, and its load runs for as long as the source's did.
