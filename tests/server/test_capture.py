@@ -18,17 +18,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from capturing import as_client, capture_of, spec_of
 from patience import PATIENCE_S
-from pgdyno.capture import CaptureRequest, _readings, alike, capture
-from pgdyno.check import Where
+from pgdyno.capture import _readings, alike
 from pgdyno.clone import Capture, read_capture
 from pgdyno.clone.capture_file import Parameter, Partitions
 from pgdyno.conduct import Silent
 from pgdyno.conduct.source_settings import with_source_settings
 from pgdyno.errors import Interrupted, RunError, SetupError
-from pgdyno.imports import Choices, fields_with_texts, read_foreign
 from pgdyno.server import Cluster, connect_plain
-from pgdyno.spec import spec_from_fields
 
 pytestmark = [pytest.mark.server]
 
@@ -77,7 +75,7 @@ UPDATE = "update \"Shop; 1\".visits set note = 'hush-set' where id = %s /* hush-
 def load(cluster: Cluster, *, ends: bool = False) -> Iterator[Cluster]:
     """Two sessions with one transaction each over and over; the server may end meanwhile."""
     ended, begun = threading.Event(), threading.Barrier(3)
-    values = {**cluster.conninfo.kwargs(), "application_name": None}
+    values = as_client(cluster.conninfo)
 
     def work(number: int) -> None:
         lost = (psycopg.OperationalError,) if ends else ()
@@ -134,9 +132,7 @@ def taken(
     rename: bool = False,
     **values: str,
 ) -> Capture:
-    kwargs = {**cluster.conninfo.kwargs(), "application_name": None, **values}
-    where = Where(psycopg.conninfo.make_conninfo("", **kwargs))
-    return capture(CaptureRequest(where, SECONDS, path, logs, rename), Silent())
+    return capture_of(cluster.conninfo, path, SECONDS, logs, rename=rename, **values)
 
 
 @pytest.mark.parametrize(("major", "role"), [(18, "reader"), (15, "watcher")])
@@ -192,10 +188,7 @@ def test_a_load_and_its_clone(
     assert found.source.cpu_ms > 0
     assert found.source.findings
 
-    spec = spec_from_fields(
-        {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
-    )
-    spec, _ = with_source_settings(spec, found.settings)
+    spec, _ = with_source_settings(spec_of(path), found.settings)
     assert own.items() <= spec.server.settings.items()
     likeness = alike(found, spec, SECONDS, Silent())
     assert likeness.done > 10
@@ -384,7 +377,7 @@ def test_clients_that_connect_for_each_transaction(
     new_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     cluster = source(new_cluster, 18)
-    values, ended = {**cluster.conninfo.kwargs(), "application_name": None}, threading.Event()
+    values, ended = as_client(cluster.conninfo), threading.Event()
 
     def work() -> None:
         while not ended.is_set():

@@ -10,10 +10,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from capturing import as_client, capture_of
 from patience import beside
-from pgdyno.capture import CaptureRequest, capture
-from pgdyno.check import Where
-from pgdyno.conduct import Silent
 from pgdyno.server import Cluster, connect_plain
 
 pytestmark = [pytest.mark.server]
@@ -27,7 +25,7 @@ EVICTED = "pg_stat_statements evicted statements meanwhile"
 
 def load(cluster: Cluster, tables: int) -> AbstractContextManager[None]:
     """Execute an update of each of so many tables, over and over."""
-    values = {**cluster.conninfo.kwargs(), "application_name": None}
+    values = as_client(cluster.conninfo)
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
         with psycopg.connect(**values, autocommit=True) as connection:
@@ -51,12 +49,10 @@ def test_evicted_statements_are_said_with_their_share(
         connection.execute("create extension pg_stat_statements")
         for number in range(TABLES):
             connection.execute(f"create table t{number} as select 1 as v")
-    values = {**cluster.conninfo.kwargs(), "application_name": None}
-    where = Where(psycopg.conninfo.make_conninfo("", **values))
     for tables, lost in ((TABLES, True), (2, False)):
         with connect_plain(cluster.conninfo) as connection:
             connection.execute("select pg_stat_statements_reset()")
         with load(cluster, tables):
-            gaps = capture(CaptureRequest(where, SECONDS, path), Silent()).gaps
+            gaps = capture_of(cluster.conninfo, path, SECONDS).gaps
         assert any(MISSING in each for each in gaps) is lost, gaps
         assert any(EVICTED in each for each in gaps) is lost, gaps

@@ -15,14 +15,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from capturing import as_client, capture_of
 from patience import beside, wait_until
-from pgdyno.capture import CaptureRequest, capture
-from pgdyno.check import Where
-from pgdyno.clone import Capture
-from pgdyno.conduct import Silent
 from pgdyno.errors import SetupError
-from pgdyno.server import Cluster, ConnInfo, connect_plain
+from pgdyno.server import Cluster, connect_plain
 from pgdyno.server.directories import clusters_dir
 from pgdyno.server.replication.receivers import Receivers
 from pgdyno.spec.standby import StandbySpec
@@ -64,7 +62,7 @@ def load(cluster: Cluster, statement: str = UPDATE) -> AbstractContextManager[No
     """A session with one statement over and over; the server may end meanwhile."""
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
-        values = {**cluster.conninfo.kwargs(), "application_name": None}
+        values = as_client(cluster.conninfo)
         with psycopg.connect(**values, autocommit=True) as connection:
             number = 0
             while not ended.is_set():
@@ -74,16 +72,6 @@ def load(cluster: Cluster, statement: str = UPDATE) -> AbstractContextManager[No
                 begun.set()
 
     return beside(work)
-
-
-def uri(conninfo: ConnInfo, **values: str) -> str:
-    kwargs = {**conninfo.kwargs(), "application_name": None, **values}
-    return psycopg.conninfo.make_conninfo("", **kwargs)
-
-
-def taken(conninfo: ConnInfo, path: Path, **values: str) -> Capture:
-    where = Where(uri(conninfo, **values))
-    return capture(CaptureRequest(where, SECONDS, path), Silent())
 
 
 @pytest.fixture
@@ -98,11 +86,11 @@ def cluster(new_cluster: Callable[..., Cluster]) -> Cluster:
 def test_settings_of_the_role_change_nothing(cluster: Cluster, tmp_path: Path) -> None:
     own = {"user": "reader", "password": "x"}
     with load(cluster):
-        plain = taken(cluster.conninfo, tmp_path / "plain.pgdyno", **own)
+        plain = capture_of(cluster.conninfo, tmp_path / "plain.pgdyno", SECONDS, **own)
         with connect_plain(cluster.conninfo) as connection:
             for each in SETTINGS:
                 connection.execute(f"alter role reader set {each}".encode())
-        found = taken(cluster.conninfo, tmp_path / "set.pgdyno", **own)
+        found = capture_of(cluster.conninfo, tmp_path / "set.pgdyno", SECONDS, **own)
     assert found.settings == plain.settings
     assert [each.text for each in found.statements] == [each.text for each in plain.statements]
     assert found.tables[0].columns == plain.tables[0].columns
@@ -116,7 +104,7 @@ def test_a_schema_that_the_role_may_not_use_is_named(cluster: Cluster, tmp_path:
         connection.execute('revoke usage on schema "Ext; 1" from public')
         connection.execute("create role watcher login in role pg_monitor")
     with pytest.raises(SetupError, match=r"may not use the schema \"Ext; 1\"") as failed:
-        taken(cluster.conninfo, tmp_path / "x.pgdyno", user="watcher")
+        capture_of(cluster.conninfo, tmp_path / "x.pgdyno", SECONDS, user="watcher")
     assert 'GRANT USAGE ON SCHEMA "Ext; 1" TO watcher' in str(failed.value.hint)
 
 
@@ -125,7 +113,7 @@ def test_the_server_behind_a_pooler_is_captured(
 ) -> None:
     pooler = pgbouncer(cluster, pool_mode="transaction")
     with load(cluster):
-        found = taken(pooler.conninfo, tmp_path / "pooled.pgdyno")
+        found = capture_of(pooler.conninfo, tmp_path / "pooled.pgdyno", SECONDS)
     assert len(found.statements) == 1
 
 
@@ -137,7 +125,7 @@ def test_the_load_of_a_standby(cluster: Cluster, tmp_path: Path) -> None:
         standby.configure({"shared_preload_libraries": "pg_stat_statements"})
         standby.restart()
         with load(standby, SELECT):
-            found = taken(standby.conninfo, tmp_path / "standby.pgdyno")
+            found = capture_of(standby.conninfo, tmp_path / "standby.pgdyno", SECONDS)
     finally:
         receivers.close()
     assert [each.text for each in found.statements] == ["select n from orders where id = $1"]
@@ -149,7 +137,15 @@ def test_a_killed_capture_leaves_nothing(cluster: Cluster, tmp_path: Path, phase
     before = {path.name for path in clusters_dir().iterdir()}
     path = tmp_path / "x.pgdyno"
     said = tmp_path / "said"
-    command = [sys.executable, "-m", "pgdyno", "capture", uri(cluster.conninfo), "-T", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "pgdyno",
+        "capture",
+        make_conninfo("", **as_client(cluster.conninfo)),
+        "-T",
+        "2",
+    ]
     with load(cluster), said.open("w") as out:
         process = subprocess.Popen([*command, "-o", str(path)], stderr=out, env=os.environ)
         wait_until(lambda: phase in said.read_text(), phase)

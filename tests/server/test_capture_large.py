@@ -11,13 +11,11 @@ from pathlib import Path
 
 import psycopg
 
+from capturing import as_client, capture_of
 from patience import beside
-from pgdyno.capture import CaptureRequest, capture
 from pgdyno.capture._catalogue import TABLES_MAX
 from pgdyno.capture._readings import STATEMENTS_MAX
-from pgdyno.check import Where
 from pgdyno.clone import Capture, clone_of
-from pgdyno.conduct import Silent
 from pgdyno.report.words.capture import summary_text
 from pgdyno.server import Cluster, connect_plain
 
@@ -59,7 +57,7 @@ create table wide as select {", ".join(f"i as c{each}" for each in range(COLUMNS
 
 def load(cluster: Cluster, statements: Iterable[str]) -> AbstractContextManager[None]:
     """Execute statements over and over."""
-    values = {**cluster.conninfo.kwargs(), "application_name": None}
+    values = as_client(cluster.conninfo)
     listed = [*statements]
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
@@ -73,9 +71,7 @@ def load(cluster: Cluster, statements: Iterable[str]) -> AbstractContextManager[
 
 
 def taken(cluster: Cluster, path: Path, seconds: float) -> Capture:
-    values = {**cluster.conninfo.kwargs(), "application_name": None}
-    where = Where(psycopg.conninfo.make_conninfo("", **values))
-    found = capture(CaptureRequest(where, seconds, path), Silent())
+    found = capture_of(cluster.conninfo, path, seconds)
     assert path.stat().st_size < BYTES_MAX
     assert len(summary_text(found)) < 30
     return found

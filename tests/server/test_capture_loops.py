@@ -11,15 +11,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
+from capturing import as_client, capture_of, likeness_of
 from patience import beside
-from pgdyno.capture import CaptureRequest, alike, capture
-from pgdyno.check import Where
-from pgdyno.conduct import Silent
-from pgdyno.imports import Choices, fields_with_texts, read_foreign
 from pgdyno.server import Cluster, connect_plain
-from pgdyno.spec import spec_from_fields
 
 pytestmark = [pytest.mark.server]
 
@@ -43,7 +38,7 @@ WORD = "update words set uses = uses + 1 where id = %s"
 def loaded(cluster: Cluster) -> AbstractContextManager[None]:
     """A session that empties queues, the oldest of each in one transaction, and does something else
     in the next: two sessions would meet at the oldest."""
-    values = {**cluster.conninfo.kwargs(), "application_name": None}
+    values = as_client(cluster.conninfo)
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
         def empty(conn: psycopg.Connection) -> None:
@@ -77,17 +72,14 @@ def test_a_loop_over_queues_and_its_clone(
     with connect_plain(cluster.conninfo) as conn:
         conn.execute(SCHEMA.encode())
     path = tmp_path / "queues.pgdyno"
-    kwargs = {**cluster.conninfo.kwargs(), "application_name": None}
     with loaded(cluster):
-        found = capture(CaptureRequest(Where(make_conninfo("", **kwargs)), SECONDS, path), Silent())
+        found = capture_of(cluster.conninfo, path, SECONDS)
     (loop,) = (each for each in found.transactions if each.steps[0].times > 1.5)
     texts = [found.statements[each.statement].text.split()[0] for each in loop.steps]
     assert texts == ["delete", "update"]
     assert [each.times for each in loop.steps] == pytest.approx([KINDS, KINDS], rel=0.5)
 
-    fields = fields_with_texts(read_foreign(path, Choices()))
-    spec = spec_from_fields({**fields, "server": {"statements": True}})
-    likeness = alike(found, spec, SECONDS, Silent())
+    likeness = likeness_of(found, path, SECONDS)
     assert likeness.done > 10
     assert not likeness.failed
     # Sessions of a clone may meet at the oldest row, which one of them then does not find.

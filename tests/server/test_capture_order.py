@@ -11,11 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from capturing import WATCHER, as_client, capture_of
 from patience import beside
-from pgdyno.capture import CaptureRequest, capture
-from pgdyno.check import Where
 from pgdyno.clone import clone_of
-from pgdyno.conduct import Silent
 from pgdyno.server import Cluster, connect_plain
 
 SECONDS = 1.0
@@ -34,7 +32,7 @@ def load(cluster: Cluster) -> AbstractContextManager[None]:
     """A session that looks for rows of both tables by lists of keys."""
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
-        with psycopg.connect(**cluster.conninfo.kwargs(), autocommit=True) as conn:
+        with psycopg.connect(**as_client(cluster.conninfo), autocommit=True) as conn:
             while not ended.wait(0.005):
                 listed = [random.randint(1, 20_000) for _ in range(12)]
                 for table in (b"mixed", b"ordered"):
@@ -51,10 +49,8 @@ def test_rows_that_bitmaps_read_have_no_order(
     cluster = new_cluster(major, shared_preload_libraries="pg_stat_statements")
     with connect_plain(cluster.conninfo) as conn:
         conn.execute(SCHEMA.encode())
-    watcher = {"user": "watcher", "password": "hush", "application_name": None}
-    where = Where(psycopg.conninfo.make_conninfo("", **{**cluster.conninfo.kwargs(), **watcher}))
     with load(cluster):
-        found = capture(CaptureRequest(where, SECONDS, tmp_path / "x.pgdyno"), Silent())
+        found = capture_of(cluster.conninfo, tmp_path / "x.pgdyno", SECONDS, **WATCHER)
     order = {each.name: each.columns[0].correlation for each in found.tables}
     assert order == {"mixed": 0.0, "ordered": None}
     setup = clone_of(found, "x").setup_text

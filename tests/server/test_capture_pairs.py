@@ -10,13 +10,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from capturing import WATCHER, as_client, capture_of, likeness_of
 from patience import beside
-from pgdyno.capture import CaptureRequest, alike, capture
-from pgdyno.check import Where
-from pgdyno.conduct import Silent
-from pgdyno.imports import Choices, fields_with_texts, read_foreign
 from pgdyno.server import Cluster, connect_plain
-from pgdyno.spec import spec_from_fields
 
 pytestmark = [pytest.mark.server]
 
@@ -60,7 +56,7 @@ def load(cluster: Cluster) -> AbstractContextManager[None]:
     """A session in which members leave, return, and read."""
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
-        values = {**cluster.conninfo.kwargs(), "application_name": None}
+        values = as_client(cluster.conninfo)
         with psycopg.connect(**values, autocommit=True) as conn:
             number = 0
             while not ended.is_set():
@@ -88,10 +84,8 @@ def test_pairs_are_those_that_are_there(
         for each in SCHEMA.split(";\n")[:-1]:
             conn.execute(each.encode())
     path = tmp_path / "chat.pgdyno"
-    watcher = {"user": "watcher", "password": "hush", "application_name": None}
-    where = Where(psycopg.conninfo.make_conninfo("", **{**cluster.conninfo.kwargs(), **watcher}))
     with load(cluster):
-        found = capture(CaptureRequest(where, SECONDS, path), Silent())
+        found = capture_of(cluster.conninfo, path, SECONDS, **WATCHER)
     (places,) = (each for each in found.tables if each.name == "places")
     assert [each.unique for each in places.indexes] == [True]
     assert [each.name for each in places.columns if each.null_share == 1] == ["thread"]
@@ -100,8 +94,7 @@ def test_pairs_are_those_that_are_there(
     known = sum(each.commits_per_s for each in found.transactions)
     assert known / 2 < found.source.transactions_per_s < known * SETTINGS / 4
 
-    fields = {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
-    likeness = alike(found, spec_from_fields(fields), SECONDS, Silent())
+    likeness = likeness_of(found, path, SECONDS)
     assert likeness.done > 10
     assert not likeness.failed
     rows = [each for each in likeness.compared if each.name == "rows of a call"]

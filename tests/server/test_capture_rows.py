@@ -8,22 +8,17 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 
+from capturing import WATCHER, as_client, capture_of, likeness_of
 from patience import beside
-from pgdyno.capture import CaptureRequest, alike, capture
 from pgdyno.capture._catalogue import Catalogue
 from pgdyno.capture._skew import Updates
-from pgdyno.check import Where
 from pgdyno.clone import Capture
 from pgdyno.clone.values import text_length
-from pgdyno.conduct import Silent
-from pgdyno.imports import Choices, fields_with_texts, read_foreign
 from pgdyno.server import Cluster, connect_plain
-from pgdyno.spec import spec_from_fields
 
 SECONDS = 2.0
 SCHEMA = """
@@ -63,16 +58,11 @@ CHANGED = (
 )
 
 
-def _client(cluster: Cluster) -> dict[str, Any]:
-    """Return the values for a connection that is not one of pgdyno's, which no capture counts."""
-    return {**cluster.conninfo.kwargs(), "application_name": None}
-
-
 def load(cluster: Cluster) -> AbstractContextManager[None]:
     """A session that changes the newest row of an owner over and over."""
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
-        with psycopg.connect(**_client(cluster), autocommit=True) as conn:
+        with psycopg.connect(**as_client(cluster.conninfo), autocommit=True) as conn:
             owner = 0
             while not ended.is_set():
                 owner = (owner + 1) % 500
@@ -90,7 +80,7 @@ def load_of_counts(cluster: Cluster) -> AbstractContextManager[None]:
     """A session that changes rows that are still as it has found them."""
 
     def work(begun: threading.Event, ended: threading.Event) -> None:
-        with psycopg.connect(**_client(cluster), autocommit=True) as conn:
+        with psycopg.connect(**as_client(cluster.conninfo), autocommit=True) as conn:
             while not ended.is_set():
                 with conn.transaction():
                     listed = random.sample(range(1, 2000), 3)
@@ -109,10 +99,8 @@ def captured(
     path: Path,
     load: Callable[[Cluster], AbstractContextManager[None]] = load,
 ) -> Capture:
-    watcher = {"user": "watcher", "password": "hush", "application_name": None}
-    where = Where(psycopg.conninfo.make_conninfo("", **{**cluster.conninfo.kwargs(), **watcher}))
     with load(cluster):
-        return capture(CaptureRequest(where, SECONDS, path), Silent())
+        return capture_of(cluster.conninfo, path, SECONDS, **WATCHER)
 
 
 @pytest.mark.parametrize("major", [18, 15])
@@ -130,8 +118,7 @@ def test_the_shares_of_partitions(
     assert parts["late_events"] is not None
     assert parts["late_events"].shares == (pytest.approx(0.5933), pytest.approx(0.4067), 0.0)
 
-    fields = {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
-    likeness = alike(found, spec_from_fields(fields), SECONDS, Silent())
+    likeness = likeness_of(found, path, SECONDS)
     assert likeness.done > 10
     assert not likeness.failed
     unlike = [each for each in likeness.compared if each.verdict == "unlike"]
@@ -173,8 +160,7 @@ def test_rows_that_are_changed_as_they_were_found(
         conn.execute(SCHEMA.encode())
     path = tmp_path / "counts.pgdyno"
     found = captured(cluster, path, load_of_counts)
-    fields = {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
-    likeness = alike(found, spec_from_fields(fields), SECONDS, Silent())
+    likeness = likeness_of(found, path, SECONDS)
     assert likeness.done > 10
     rows = [each for each in likeness.compared if "update counts" in each.of]
     assert [(each.source, each.clone) for each in rows if each.name == "rows of a call"] == [

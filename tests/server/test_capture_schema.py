@@ -11,15 +11,11 @@ from pathlib import Path
 
 import psycopg
 
+from capturing import capture_of, likeness_of
 from patience import beside
-from pgdyno.capture import CaptureRequest, alike, capture
 from pgdyno.capture._renaming import renamed
-from pgdyno.check import Where
 from pgdyno.clone import Capture, write_capture
-from pgdyno.conduct import Silent
-from pgdyno.imports import Choices, fields_with_texts, read_foreign
 from pgdyno.server import Cluster, connect_plain
-from pgdyno.spec import spec_from_fields
 
 SECONDS = 2.0
 SCHEMA = """
@@ -95,10 +91,8 @@ def load(cluster: Cluster, *, alone: bool = False) -> AbstractContextManager[Non
 
 
 def captured(cluster: Cluster, path: Path, *, alone: bool = False) -> Capture:
-    kwargs = {**cluster.conninfo.kwargs(), "application_name": None}
-    where = Where(psycopg.conninfo.make_conninfo("", **kwargs))
     with load(cluster, alone=alone):
-        return capture(CaptureRequest(where, SECONDS, path), Silent())
+        return capture_of(cluster.conninfo, path, SECONDS)
 
 
 def test_functions_and_triggers(new_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
@@ -147,10 +141,7 @@ def test_functions_and_triggers(new_cluster: Callable[..., Cluster], tmp_path: P
     write_capture(other, renamed_path := tmp_path / "renamed.pgdyno")
     assert not re.findall(r"stock|audit|mood|touch|_of\b", renamed_path.read_text())
 
-    spec = spec_from_fields(
-        {**fields_with_texts(read_foreign(path, Choices())), "server": {"statements": True}}
-    )
-    likeness = alike(found, spec, SECONDS, Silent())
+    likeness = likeness_of(found, path, SECONDS)
     assert likeness.done > 10
     assert not likeness.failed
     unlike = [each for each in likeness.compared if each.verdict == "unlike"]

@@ -13,10 +13,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from capturing import capture_of
 from patience import beside
-from pgdyno.capture import CaptureRequest, capture
-from pgdyno.check import Where
-from pgdyno.conduct import Silent
 from pgdyno.server import Cluster, connect_plain
 
 pytestmark = [pytest.mark.server, pytest.mark.alike]
@@ -107,11 +105,9 @@ def test_none_of_a_thousand_secrets_is_in_a_capture(
     with connect_plain(cluster.conninfo) as connection:
         for each in setup(parts):
             connection.execute(each.encode())
-    values = {"application_name": None, "user": "watcher", "password": "x"}
-    where = Where(psycopg.conninfo.make_conninfo("", **{**cluster.conninfo.kwargs(), **values}))
     path = tmp_path / "people.pgdyno"
     with load(cluster, parts[-1]):
-        found = capture(CaptureRequest(where, SECONDS, path), Silent())
+        found = capture_of(cluster.conninfo, path, SECONDS, user="watcher", password="x")
     assert {each.full_name for each in found.tables} == {"public.people", "public.wide"}
     assert len(found.statements) >= 3
     content = path.read_text().lower()
