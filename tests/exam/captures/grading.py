@@ -57,7 +57,7 @@ def figures(pairs: Sequence[tuple[Slice, Slice]]) -> list[Figure]:
 
     def ratio(name: str, unit: Unit, values: Sequence[tuple[float, float]]) -> Figure:
         both = [clone / max(_EVEN, source) for source, clone in values]
-        return _figure(name, unit, values, both, RATIO, 1.0)
+        return _figure(name, unit, _medians(values, both), both, RATIO, 1.0)
 
     return [
         ratio("throughput", "/s", [(one.tps, other.tps) for one, other in pairs]),
@@ -77,18 +77,8 @@ def _wal(pairs: Sequence[tuple[Slice, Slice]]) -> Figure:
     sources, clones = zip(*pairs, strict=True)
     ratios = [other.wal_bytes / max(_EVEN, one.wal_bytes) for one, other in pairs]
     source, clone = of_all(sources), of_all(clones)
-    difference = clone / max(_EVEN, source)
-    return Figure(
-        name="WAL of a transaction",
-        unit="bytes",
-        source=source,
-        clone=clone,
-        difference=difference,
-        low=min(ratios),
-        high=max(ratios),
-        tolerance=RATIO,
-        alike=abs(difference - 1.0) <= RATIO,
-    )
+    middle = source, clone, clone / max(_EVEN, source)
+    return _figure("WAL of a transaction", "bytes", middle, ratios, RATIO, 1.0)
 
 
 def _hot(pairs: Sequence[tuple[Slice, Slice]]) -> Figure:
@@ -99,28 +89,40 @@ def _hot(pairs: Sequence[tuple[Slice, Slice]]) -> Figure:
         is_same = all((one is None) == (other is None) for one, other in sides)
         return Figure(name, "share", None, None, None, None, None, POINTS, is_same)
     differences = [clone - source for source, clone in values]
-    return _figure(name, "share", values, differences, POINTS, 0.0)
+    return _figure(name, "share", _medians(values, differences), differences, POINTS, 0.0)
+
+
+def _medians(
+    values: Sequence[tuple[float, float]], differences: Sequence[float]
+) -> tuple[float, float, float]:
+    return (
+        median(source for source, _ in values),
+        median(clone for _, clone in values),
+        median(differences),
+    )
 
 
 def _figure(
     name: str,
     unit: Unit,
-    values: Sequence[tuple[float, float]],
+    middle: tuple[float, float, float],
     differences: Sequence[float],
     tolerance: float,
     same: float,
 ) -> Figure:
-    middle = median(differences)
+    """Return a figure of the pairs' differences, with those of source and clone, and their
+    difference, that stand for all."""
+    source, clone, difference = middle
     return Figure(
         name=name,
         unit=unit,
-        source=median(source for source, _ in values),
-        clone=median(clone for _, clone in values),
-        difference=middle,
+        source=source,
+        clone=clone,
+        difference=difference,
         low=min(differences),
         high=max(differences),
         tolerance=tolerance,
-        alike=abs(middle - same) <= tolerance,
+        alike=abs(difference - same) <= tolerance,
     )
 
 

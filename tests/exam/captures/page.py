@@ -37,10 +37,10 @@ in `/proc`. A transaction is a commit of the server.
 
 Machines are noisy, by a factor of two where others work on them; figures are therefore the medians of the pairs'
 ratios, with the lowest and the highest. That of WAL is the ratio of all slices together: images of pages come in bursts
-behind a checkpoint, and one side may write most of its in one slice. The load `synapse` is an application that nobody of pgdyno wrote, a server for
-chats, installed from the registry of packages when the exam begins (or once, in the directory `PGDYNO_EXAM_SYNAPSE`),
-whose clients send requests at a rate; there a transaction is a commit that is not that of a SET alone. Of the others
-`orders` has documents, arrays, partitions and triggers.
+behind a checkpoint, and one side may write most of its in one slice. The load `synapse` is an application that nobody
+of pgdyno wrote, a server for chats, installed from the registry of packages when the exam begins (or once, in the
+directory `PGDYNO_EXAM_SYNAPSE`), whose clients send requests at a rate; there a transaction is a commit that is not
+that of a SET alone. Of the others `orders` has documents, arrays, partitions and triggers.
 """
 
 
