@@ -52,12 +52,11 @@ class _Script:
         comes together."""
         self._taken: dict[str, float] = {}
         """Share of the transactions that have a statement, by what others are in its place."""
-        shapes = [_shape(each) for each in self._statements]
         self._shares: defaultdict[str, list[float]] = defaultdict(list)
         """Shares of the transactions that have statements of one shape, each with another number of
         rows."""
-        for shape, each in zip(shapes, transaction.steps, strict=True):
-            self._shares[shape].append(each.times if each.share is None else each.share)
+        for statement, step in zip(self._statements, transaction.steps, strict=True):
+            self._shares[_shape(statement)].append(_share(step))
 
     def text(self) -> str:
         """Return the script."""
@@ -112,9 +111,7 @@ class _Script:
         """Return the share of the transactions that have a step: 1 for nearly all, unless they have
         another number of rows in the rest."""
         shares = self._shares[_shape(self._statements[place])]
-        if len(shares) > 1 and sum(shares) <= 1 + _SAME:
-            return step.times if step.share is None else step.share
-        return _chance(step)
+        return _share(step) if len(shares) > 1 and sum(shares) <= 1 + _SAME else _chance(step)
 
     def _others(self, statement: Statement, chance: float) -> float:
         """Return the share of the transactions that have another statement in place of one: the
@@ -226,10 +223,13 @@ def _shape(statement: Statement) -> str:
     return _ROWS.sub("()", _PARAMETER.sub("$", statement.text))
 
 
+def _share(step: Step) -> float:
+    return step.times if step.share is None else step.share
+
+
 def _chance(step: Step) -> float:
     """Return the share of the transactions that have a step, 1 for nearly all."""
-    share = step.times if step.share is None else step.share
-    return share if share < ALWAYS else 1.0
+    return _share(step) if _share(step) < ALWAYS else 1.0
 
 
 def _repeated(step: Step) -> tuple[float, float]:

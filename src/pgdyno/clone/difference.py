@@ -279,10 +279,14 @@ def is_often(capture: Capture, statement: Statement) -> bool:
     return statement.calls_per_s * capture.source.seconds >= CALLS_MIN
 
 
+def by_time(statements: Iterable[Statement]) -> list[Statement]:
+    """Return the statements, those first that take the most time."""
+    return sorted(statements, key=lambda each: -per_s(each, "ms"))
+
+
 def _often(capture: Capture, statements: Sequence[Statement]) -> tuple[Statement, ...]:
     """Return those that are executed often, those that take the most time first."""
-    often = (each for each in statements if is_often(capture, each))
-    return tuple(sorted(often, key=lambda each: -per_s(each, "ms")))
+    return tuple(by_time(each for each in statements if is_often(capture, each)))
 
 
 def _of_both_statements(

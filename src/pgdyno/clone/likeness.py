@@ -20,6 +20,7 @@ from pgdyno.clone.difference import (
     POINTS_MIN,
     SHARE,
     WEIGHT_MIN,
+    by_time,
     is_often,
     is_scanned,
     per_s,
@@ -157,11 +158,11 @@ def _errors(source: Capture, clone: Capture, done: int, failed: int) -> Iterator
         "errors", "transactions that fail", "", SHARE, 0.0, share, verdict, points=100 * share
     )
     there = {shape_of(each.text) for each in clone.statements}
-    for each in _by_time(source):
+    for each in by_time(source.statements):
         # The clone's statements are executed as often; one that is rare may miss its time.
         if shape_of(each.text) in there:
             continue
-        expected = each.calls_per_s * clone.source.seconds >= CALLS_MIN
+        expected = is_often(clone, each)
         yield Compared(
             "errors",
             "calls",
@@ -174,17 +175,12 @@ def _errors(source: Capture, clone: Capture, done: int, failed: int) -> Iterator
         )
 
 
-def _by_time(capture: Capture) -> list[Statement]:
-    """Return the statements, those first that take the most time."""
-    return sorted(capture.statements, key=lambda each: -per_s(each, "ms"))
-
-
 def _pairs(source: Capture, clone: Capture) -> list[tuple[Statement, Statement]]:
     """Return the statements that both execute often enough."""
     there = {shape_of(each.text): each for each in clone.statements}
     both = (
         (each, there[shape_of(each.text)])
-        for each in _by_time(source)
+        for each in by_time(source.statements)
         if shape_of(each.text) in there
     )
     return [(one, other) for one, other in both if is_often(source, one) and is_often(clone, other)]

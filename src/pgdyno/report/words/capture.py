@@ -25,6 +25,7 @@ from pgdyno.clone.difference import (
     Changed,
     Differences,
     Figure,
+    by_time,
     per_s,
 )
 from pgdyno.clone.likeness import Compared, Failures, Likeness
@@ -90,11 +91,11 @@ def _head(capture: Capture) -> Iterator[str]:
 def _heaviest(statements: Sequence[Statement]) -> Iterator[str]:
     """Yield the statements with the most time, and their part of all time."""
     total = sum(per_s(each, "ms") for each in statements)
-    if total:
-        yield "statements that take the most time:"
-    for each in sorted(statements, key=lambda each: -per_s(each, "ms"))[:_HEAVIEST]:
-        if total:
-            yield f"  {percent(per_s(each, 'ms') / total)}: {shortened(each.text, _CHARACTERS)}"
+    if not total:
+        return
+    yield "statements that take the most time:"
+    for each in by_time(statements)[:_HEAVIEST]:
+        yield f"  {percent(per_s(each, 'ms') / total)}: {shortened(each.text, _CHARACTERS)}"
 
 
 def _source(capture: Capture) -> Iterator[str]:
