@@ -86,10 +86,6 @@ def changes_of(statements: Mapping[_Id, Statement], keys: Keys) -> dict[_Id, Cha
 
 def _is_by_own_key(statement: Statement, table: Table, keys: Keys) -> bool:
     """Return whether a statement looks for rows by a key that has a column of its own."""
-    compared = {
-        each.column
-        for each in statement.parameters
-        if each.use == "compared" and each.table == table.full_name
-    }
+    compared = statement.compared_with(table)
     places = ([(table.full_name, each) for each in key] for key in table.keys if compared >= {*key})
     return any(any(keys.root(each) == each for each in key) for key in places)

@@ -234,7 +234,7 @@ class Arguments:
         place, is_least = (parameter.table, column.name), parameter.use == "least"
         outwards = 1 if _is_outside(statement.text, number) else 0
         table = self._keys.tables[place[0]]
-        if any(_compared(statement, table).issuperset(each) for each in table.keys):
+        if any(statement.compared_with(table).issuperset(each) for each in table.keys):
             key = str(1 - outwards if is_least else most_key(column))
         elif (other := bounds.get(place)) is not None:
             key = f":{other.bound} {'-' if is_least else '+'} {_less(other.width, 1 - outwards)}"
@@ -298,7 +298,7 @@ class Arguments:
         keys = rows if keys_with else rows * count / max(1, self._keys.rows(table))
         others = {
             each
-            for each in _compared(statement, table) - {place[1]}
+            for each in statement.compared_with(table) - {place[1]}
             if not statement.aggregates and not any(each in key for key in keys_with)
         }
         keys *= math.prod(self._keys.count((place[0], each)) for each in others)
@@ -402,12 +402,6 @@ def queries_of(text: str) -> dict[int, int]:
         else:
             found.setdefault(int(part[4]), around[-1])
     return found
-
-
-def _compared(statement: Statement, table: Table) -> set[str]:
-    """Return the columns of a table with which a statement compares values."""
-    of_table = (each for each in statement.parameters if each.table == table.full_name)
-    return {each.column for each in of_table if each.use == "compared"}
 
 
 def _replacing(statement: Statement) -> dict[int, int]:

@@ -29,7 +29,7 @@ from pgdyno.clone._shares import (
 )
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
-from pgdyno.clone.values import follows_keys, is_signed, is_text, is_time, most_key
+from pgdyno.clone.values import EPOCH_S, follows_keys, is_signed, is_text, is_time, most_key
 from pgdyno.spec.change import first_word
 from pgdyno.spec.sql_text import NAME, folded
 
@@ -51,8 +51,8 @@ _PLACE = f"abs(mod(hash(:random_seed + :client_id / {_BESIDE}), {{}}))"
 """A place of these in each load."""
 _TURN = f":txn * {_BESIDE} + mod(:client_id, {_BESIDE})"
 """Number of a transaction among those of these sessions."""
-_LOAD_START = "(:began - 1735689600) * 16777216"
-"""A place of a load's own, behind those of loads before: the seconds since the start of 2025."""
+_LOAD_START = f"(:began - {EPOCH_S}) * {2**24}"
+"""A place of a load's own, behind those of loads before: the seconds since that of key 0."""
 _ROOM_FOR_ALL, _CLIENTS_MAX = 2**52, 4000
 """Free keys from which on the sessions of a load take turns, and the number that each turn has."""
 

@@ -122,7 +122,7 @@ def paired_keys(
                 roots = {each: root((name, each)) for each in key}
                 own = frozenset(each for each in key if roots[each] == (name, each))
                 counts = {each: 1 if each in own else count(roots[each]) for each in key}
-                null = {each.name for each in tables[name].columns if each.null_share == 1}
+                null = {each.name for each in tables[name].columns if each.is_always_null}
                 last = next((each for each in reversed(key) if each in own - null), None)
                 if last is not None and len(own) + len(both) == len(key):
                     counts[last] = max(1, -(-rows(tables[name]) // most))

@@ -60,6 +60,11 @@ class Column(Struct, frozen=True, omit_defaults=True):
     """Shares of the most common values, of those with at least ``ROWS_MIN`` rows."""
 
     @property
+    def is_always_null(self) -> bool:
+        """True if it is null in all rows."""
+        return self.null_share == 1
+
+    @property
     def has_sequence(self) -> bool:
         """True if the server numbers its values."""
         return self.identity or self.default == "sequence"
@@ -208,6 +213,11 @@ class Statement(Struct, frozen=True, omit_defaults=True):
     def aggregates(self) -> bool:
         """True if it gives one row, however many it reads."""
         return re.match(_AGGREGATES, self.text) is not None
+
+    def compared_with(self, table: Table) -> set[str]:
+        """Return the columns of a table with which it compares values."""
+        of_table = (each for each in self.parameters if each.table == table.full_name)
+        return {each.column for each in of_table if each.use == "compared"}
 
     @property
     def on_conflict(self) -> Literal["", "nothing", "update"]:

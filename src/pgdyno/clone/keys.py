@@ -275,7 +275,7 @@ class Keys:
 
 def _is_null(table: Table, name: str) -> bool:
     column = table.column(name)
-    return column is not None and column.null_share == 1
+    return column is not None and column.is_always_null
 
 
 def is_in_order(column: Column) -> bool:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from pgdyno.clone.capture_file import Column, Table
 
-_EPOCH_S = 1_735_689_600
+EPOCH_S = 1_735_689_600
 """The time of key 0: the start of 2025, UTC."""
 _DAY_S = 86_400
 _TEXT_MIN = 12
@@ -106,7 +106,7 @@ def value_of(table: Table, column: Column, key: str) -> str:
     if base in _NUMBER_RANGES:
         return f"range_of({key}, 1)"
     if base in _TIME_RANGES:
-        return f"range_of(timestamp({_EPOCH_S} + {key}), {_TIME_RANGES[base]})"
+        return f"range_of(timestamp({EPOCH_S} + {key}), {_TIME_RANGES[base]})"
     if base in _TEXTS:
         length = text_length(table, column)
         if unique and length < _TEXT_MIN:
@@ -119,7 +119,7 @@ def value_of(table: Table, column: Column, key: str) -> str:
     if base == "uuid":
         return f"uuid_of({key})"
     if base in _TIMES:
-        return f"timestamp({_EPOCH_S} + {_seconds(column, key)})"
+        return f"timestamp({EPOCH_S} + {_seconds(column, key)})"
     most = _most(column)
     return key if unique or most is None else f"mod({key}, {most})"
 
@@ -184,7 +184,7 @@ def bytes_of(column: Column) -> int:
 
 def filled_share(table: Table) -> float:
     """Return the part of a table's pages that its rows take, as they are made."""
-    columns = [each for each in table.columns if each.null_share < 1 and not each.virtual]
+    columns = [each for each in table.columns if not (each.is_always_null or each.virtual)]
     values = sum(
         text_length(table, each) + _HEADER_BYTES
         if is_text(each)
@@ -215,7 +215,7 @@ def literal_of(column: Column, key: int) -> str:
     if column.base not in _TIMES:
         return str(key)
     seconds = key % _TIMES["date"] * _DAY_S if column.base == "date" else key
-    return f"to_timestamp({_EPOCH_S + seconds})::{column.base}"
+    return f"to_timestamp({EPOCH_S + seconds})::{column.base}"
 
 
 def _seconds(column: Column, key: str) -> str:
@@ -275,7 +275,7 @@ def _width_of_rows(table: Table) -> int:
     nearly empty, or full of old versions."""
     if table.rows < _ROWS_MIN or not table.pages:
         return _LENGTH_DEFAULT
-    columns = [each for each in table.columns if each.null_share < 1]
+    columns = [each for each in table.columns if not each.is_always_null]
     unknown = [each for each in columns if is_text(each) and each.width_bytes is None]
     texts = [each for each in unknown if not _is_word(each)]
     others = sum(each.width_bytes or bytes_of(each) for each in columns if each not in texts)
