@@ -421,6 +421,27 @@ def test_mixed_has_its_table_and_indexes_as_described(pg: Cluster, run: Run) -> 
     assert workload.variables(pg.conninfo, spec)["maxid"] == "3"
 
 
+def test_foreign_keys_of_tables_that_the_load_fills_are_looked_up_by_index(
+    pg: Cluster, run: Run
+) -> None:
+    prepare(pg.conninfo, [builtin("business")], SCALE_1, silent)
+    assert run("select count(*) from business_orders where id = 1") == [(0,)]
+    analyzed = run("select relname, reltuples > 0 from pg_class where relname ~ '^business.*s$'")
+    assert dict(analyzed) == {
+        "business_customers": True,
+        "business_events": False,
+        "business_order_lines": False,
+        "business_orders": False,
+        "business_payments": False,
+        "business_positions": True,
+        "business_products": True,
+    }
+    run("prepare look(bigint) as select from business_orders where id = $1 for key share")
+    run("set plan_cache_mode = force_generic_plan")
+    plan = "\n".join(line for (line,) in run("explain execute look(1)"))
+    assert "Index Scan using business_orders_pkey" in plan
+
+
 def test_mixed_leaves_a_foreign_table_alone(pg: Cluster, run: Run) -> None:
     run("create table test_table (id int, mine text)")
     with pytest.raises(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pgdyno.server.connecting.marks import mark, mark_of, scale_in
 from pgdyno.server.sql_files import query
 from pgdyno.spec.workload import InitSpec
+from pgdyno.workload._analyzing import analyze_filled
 from pgdyno.workload._found import ENTITY_COLUMNS, FoundTable, schema_of
 from pgdyno.workload._own_tables import Consistency, OwnTables
 from pgdyno.workload._queries import query_in, regclass
@@ -125,7 +126,7 @@ def repartition(conn: Control, wanted: WorkloadSpec) -> None:
             for text in (*_COPIED, *(key for key in keys if f".{table} " in key)):
                 conn.execute(sql.SQL(text).format(**names))
             mark(conn, "table", [(schema, table)], mark_of(wanted.scale, _init(wanted)))
-        conn.execute(sql.SQL("vacuum analyze {table}").format(**names))
+        analyze_filled(conn, [(schema, table)])
 
 
 def _partitioning(wanted: WorkloadSpec, column: str) -> sql.SQL:

@@ -18,10 +18,11 @@ from pgdyno.errors import SetupError, UsageError
 from pgdyno.server import OWN_DATABASE, ConnInfo
 from pgdyno.server.connecting.marks import mark, mark_of, scale_in
 from pgdyno.spec.workload import InitSpec
+from pgdyno.workload._analyzing import analyze_filled
 from pgdyno.workload._found import FoundTable, find_tables, schema_for_new
 from pgdyno.workload._made import drop, made_here
 from pgdyno.workload._pgbench import OWN_HINT
-from pgdyno.workload._queries import named, setup_errors
+from pgdyno.workload._queries import setup_errors
 from pgdyno.workload.table_locks import locks_named
 from pgdyno.workload.table_space import TableSpace
 
@@ -120,8 +121,6 @@ def prepare_own(
 
     Raises SetupError for tables of these names with other columns, and for missing privileges.
     """
-    from psycopg import sql
-
     with setup_errors(own.what), locks_named(lock.conn):
         lock.lock_shared()
         found = find_tables(lock.conn, own.columns)
@@ -142,8 +141,7 @@ def prepare_own(
             schema = make_own(own, lock.conn, wanted, found.values())
             progress(own.what, 1, 2)
             if wanted.vacuum != "none":
-                tables = named(schema, *own.columns)
-                lock.conn.execute(sql.SQL("vacuum analyze {}").format(tables))
+                analyze_filled(lock.conn, [(schema, name) for name in own.columns])
             progress(own.what, 2, 2)
         prepared.tables = "made"
         lock.downgrade()

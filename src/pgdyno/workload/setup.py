@@ -22,6 +22,7 @@ from msgspec import Struct
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.files import is_special, open_named
 from pgdyno.server import ConnInfo, connect, connect_plain
+from pgdyno.workload._analyzing import analyze_filled
 from pgdyno.workload._archives import archive_digest, is_archive, restored
 from pgdyno.workload._files import read_text, unreadable
 from pgdyno.workload._pieces import STATEMENT_BYTES_MAX, SetupStatement, lines_of, statements
@@ -116,7 +117,7 @@ def space_of_made(workload: WorkloadSpec) -> TableSpace | None:
 
 def run_setup(conninfo: ConnInfo, workload: WorkloadSpec, *, ours: bool) -> None:
     """Execute the setup of ``workload`` in a single transaction like ``psql -1 -f``; on a server of
-    ``ours``, rows that came by COPY are vacuumed and analyzed.
+    ``ours``, tables are vacuumed and analyzed if rows came by COPY.
 
     Raises UsageError if it cannot be read, SetupError with file and line if a statement fails.
     """
@@ -132,7 +133,7 @@ def run_setup(conninfo: ConnInfo, workload: WorkloadSpec, *, ours: bool) -> None
         copied = _Sending(conn, setup, _variables(workload)).send()
     if copied and ours:
         with connect(conninfo) as own:
-            own.execute("vacuum analyze")
+            analyze_filled(own)
 
 
 def _digest_with_rows(file: str) -> str | None:
