@@ -110,3 +110,24 @@ def test_the_page_has_a_line_for_each_load() -> None:
     assert lines_of(rows[0])[0] == "shop (60 s): alike"
     result = {"machine": {"date": "2026-11-30", "cores": 2}, "loads": rows}
     assert "1 of 3 loads are alike in all respects" in page(result)
+
+
+def test_changes_are_added_to_the_page() -> None:
+    def gain(ratio: float) -> dict[str, float]:
+        return {"ratio": ratio, "low": ratio - 0.05, "high": ratio + 0.05}
+
+    changes = [
+        {"change": "synchronous_commit=off", "original": gain(1.3), "clone": gain(1.28)},
+        {"change": "full_page_writes=off", "original": gain(1.0), "clone": gain(1.31)},
+        {"change": "wal_compression=on", "original": None, "clone": gain(1.0)},
+    ]
+    alike = [(Slice(100, 1, 1000, None), Slice(100, 1, 1000, None))]
+    result = {
+        "machine": {"date": "2026-11-01", "cores": 2},
+        "loads": [row(alike, load="shop", changes=changes)],
+    }
+    text = page(result)
+    assert "| shop | `synchronous_commit=off` | 1.30 [1.25, 1.35] | 1.28 [1.23, 1.33] |" in text
+    assert "| 1.00 [0.95, 1.05] | **1.31 [1.26, 1.36]** |" in text
+    assert "| no verdict | **1.00 [0.95, 1.05]** |" in text
+    assert "intervals of 1 of 3 changes overlap, and the gains are in another order." in text

@@ -30,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     patterns = given.loads.split(",")
     chosen = [each for each in loads() if any(fnmatchcase(each.name, one) for one in patterns)]
+    if given.write and given.transfer and not given.add:
+        parser.error("--transfer --write adds to the figures of an exam: --add")
     if given.transfer:
         chosen = [each for each in chosen if each.index]
     if not chosen:
@@ -41,14 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows = _kept(given.output) if given.add else {}
     with home():
         for load in chosen:
-            rows[load.name] = row = carried_out(load, given)
+            row = carried_out(load, given)
             print("\n".join(lines_of(row)), flush=True)
+            # Changes are added to the figures of an exam before.
+            rows[load.name] = {**rows.get(load.name, {}), **row} if given.transfer else row
             ordered = [rows[each.name] for each in loads() if each.name in rows]
             result = {"machine": facts(busy=True), "loads": ordered}
             given.output.write_text(json.dumps(result, indent=1) + "\n")
-    if given.transfer:
-        return 0
-    print("\n".join(table(ordered)))
+    if not given.transfer:
+        print("\n".join(table(ordered)))
     if given.write:
         PAGE.write_text(page(result))
     return 0
@@ -76,9 +79,12 @@ def carried_out(load: Load, given: argparse.Namespace) -> Fields:
     slices_s = 4 * given.rounds * given.seconds
     seconds_max = _TRANSFER_S if given.transfer else _MORE_S + given.capture + slices_s
     row = answer_of("exam.captures.examinee", asked, seconds_max=seconds_max)
-    head = {"load": load.name, "clients": None if load.is_application else load.clients}
+    row = {"load": load.name, **row, "took_s": round(time.monotonic() - began_s, 1)}
+    if given.transfer:
+        return row
+    clients = None if load.is_application else load.clients
     choices = {name: asked[name] for name in ("seconds", "rounds", "capture_seconds", "reads")}
-    return {**head, **choices, **row, "took_s": round(time.monotonic() - began_s, 1)}
+    return {"clients": clients, **choices, **row}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -24,8 +24,6 @@ class Load(Struct, frozen=True):
     name: str
     fields: Fields
     """Of its spec; of an application none, as that makes the load itself."""
-    words: tuple[str, ...] = ()
-    """The same on the command line."""
     clients: int = CLIENTS
     index: str = ""
     """Table and column of an index that it lacks, for the changes that are transferred."""
@@ -46,13 +44,13 @@ def loads() -> list[Load]:
         _builtin("tpcc-like", 1),
     ]
     if ORDERS.exists():
-        found.append(Load("orders", _own(ORDERS), (str(ORDERS),)))
+        found.append(Load("orders", _own(ORDERS)))
     return [*found, Load("synapse", {})]
 
 
 def _builtin(script: str, scale: int, index: str = "") -> Load:
     fields = {"workload": {"script": script, "scale": scale}}
-    return Load(script, fields, (script, "-s", str(scale)), index=index)
+    return Load(script, fields, index=index)
 
 
 def _own(path: Path) -> Fields:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from exam.captures.model import POINTS, RATIO, SHARE_MIN
-from exam.captures.transfer import Transferred
+from exam.captures.model import CLIENTS, POINTS, RATIO, SHARE_MIN
+from exam.captures.transfer import BUDGET, OVERLAPS_MIN, Transferred, in_order, in_words
 from exam.captures.transfer import lines as transfer_lines
 
 Row = Mapping[str, Any]
@@ -41,6 +41,14 @@ behind a checkpoint, and one side may write most of its in one slice. The load `
 of pgdyno wrote, a server for chats, installed from the registry of packages when the exam begins (or once, in the
 directory `PGDYNO_EXAM_SYNAPSE`), whose clients send requests at a rate; there a transaction is a commit that is not
 that of a SET alone. Of the others `orders` has documents, arrays, partitions and triggers.
+"""
+_TRANSFER = f"""\
+## Transfer
+
+Six changes, each measured by `pgdyno compare` for {BUDGET} on the load itself and then on its clone, with {CLIENTS}
+clients: throughput with the change divided by throughput without it, and the 95 % interval. Bold is a clone whose
+interval has no ratio in common with the original's; asked is that of six changes at least {OVERLAPS_MIN} have, and that
+changes whose gains differ on the original are in the same order on the clone.
 """
 
 
@@ -141,7 +149,8 @@ def _cut(text: str, most: int = _TEXT_MAX) -> str:
 
 def page(result: Mapping[str, Any]) -> str:
     """Return the page with the outcomes of an exam."""
-    machine, rows = result["machine"], result["loads"]
+    machine = result["machine"]
+    rows = [row for row in result["loads"] if "rounds" in row]
     done = [row for row in rows if "figures" in row]
     alike = sum(map(_is_alike, done))
     first = done[0] if done else rows[0]
@@ -173,11 +182,35 @@ def page(result: Mapping[str, Any]) -> str:
         "| first finding | the same, of `pgdyno run`; of `pgdyno check` where an application makes"
         " the load |",
         "",
+        *_transfer([row for row in result["loads"] if "changes" in row]),
         "## What is not alike",
         "",
         *_unlike(done),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _transfer(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield the section about changes on both sides, if any was measured."""
+    if not rows:
+        return
+    yield _TRANSFER
+    yield "| load | change | original | clone |"
+    yield "|---|---|---|---|"
+    measured = [(row, msgspec.convert(row["changes"], list[Transferred])) for row in rows]
+    for row, changes in measured:
+        for each in changes:
+            clone = _marked(in_words(each.clone), alike=each.overlaps)
+            yield f"| {row['load']} | `{each.change}` | {in_words(each.original)} | {clone} |"
+    yield ""
+    for row, changes in measured:
+        overlapping = sum(each.overlaps for each in changes)
+        order = "the same order" if in_order(changes) else "another order"
+        yield (
+            f"- **{row['load']}**: the intervals of {overlapping} of {len(changes)} changes"
+            f" overlap, and the gains are in {order}."
+        )
+    yield ""
 
 
 def _unlike(rows: Sequence[Row]) -> Iterator[str]:

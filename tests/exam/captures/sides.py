@@ -21,7 +21,7 @@ from pgdyno.record import RunFile
 from pgdyno.server import ConnInfo
 from pgdyno.spec import spec_from_fields
 
-_SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB"}
+SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "16GB"}
 """Checkpoints are the exam's: one at the same time on both sides."""
 _COMMAND_S_MAX = 120
 WATCHER = "watcher"
@@ -105,7 +105,7 @@ def side_of(fields: Fields, clients: Fields, seconds: float, run: Path) -> Itera
     first, *others = fields.get("clients") or [{}]
     whole = {
         **fields,
-        "server": {"statements": True, "settings": _SETTINGS},
+        "server": {"statements": True, "settings": SETTINGS},
         "clients": [{**first, **clients}, *others],
         "load": {"hold": f"{seconds:g}s"},
     }

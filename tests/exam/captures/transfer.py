@@ -13,9 +13,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from exam.captures.model import Fields, Load
-from exam.captures.sides import Refused, pgdyno
+from exam.captures.sides import SETTINGS, Refused, pgdyno
+from pgdyno.spec import spec_from_fields, spec_to_toml
 
-_BUDGET, _SLICE = "90s", "1s"  # Less is refused for settings that need a restart.
+BUDGET = "90s"
+"""Time for a change; less is refused for settings that need a restart."""
+_SLICE = "1s"
 _SETTINGS = (
     ("synchronous_commit=off",),
     ("full_page_writes=off",),
@@ -56,10 +59,13 @@ def transferred(load: Load, capture: Path) -> list[Transferred]:
         ("--sql", f"create index exam_index on {load.index}", "--undo-sql", "drop index exam_index")
     )
     clients = ("-c", str(load.clients))
+    original = capture.with_suffix(".toml")
+    fields = {**load.fields, "server": {"settings": SETTINGS}}  # Those that were captured.
+    original.write_text(spec_to_toml(spec_from_fields(fields, where=load.name), defaults=False))
     return [
         Transferred(
             " ".join(change[1::2][:1]),
-            _gain((*load.words, *clients, *change)),
+            _gain((str(original), *clients, *change)),
             _gain((str(capture), *clients, *change)),
         )
         for change in changes
@@ -67,7 +73,7 @@ def transferred(load: Load, capture: Path) -> list[Transferred]:
 
 
 def _gain(words: Sequence[str]) -> Gain | None:
-    result: Fields = pgdyno("compare", *words, "--budget", _BUDGET, "--slice", _SLICE)
+    result: Fields = pgdyno("compare", *words, "--budget", BUDGET, "--slice", _SLICE)
     if "effect" not in result:
         raise Refused(str(result.get("error", result)))
     effect = result["effect"]
@@ -104,9 +110,10 @@ def lines(changes: Sequence[Transferred]) -> list[str]:
     ]
     for each in changes:
         sign = "=" if each.overlaps else "≠"
-        found.append(f"  {sign} {each.change}: {_words(each.original)} / {_words(each.clone)}")
+        found.append(f"  {sign} {each.change}: {in_words(each.original)} / {in_words(each.clone)}")
     return found
 
 
-def _words(gain: Gain | None) -> str:
+def in_words(gain: Gain | None) -> str:
+    """Return a gain with its interval."""
     return "no verdict" if gain is None else f"{gain.ratio:.2f} [{gain.low:.2f}, {gain.high:.2f}]"
