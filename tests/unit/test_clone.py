@@ -492,7 +492,7 @@ def test_the_load() -> None:
     assert clone_of(CAPTURE, "shop").fields == snapshot(
         {
             "name": "shop",
-            "workload": {"setup": "shop-setup.sql", "refused": "fail"},
+            "workload": {"setup": "shop-setup.sql", "superuser": False, "refused": "fail"},
             "clients": [
                 {
                     "name": "captured",

@@ -24,11 +24,11 @@ from pgdyno.clone.schema import (
     view_sql,
 )
 from pgdyno.numbers import counted
-from pgdyno.server import OWN_DATABASE, Cluster, ConnInfo, connect_plain, find_installation
+from pgdyno.server import Cluster, connect_plain, find_installation
+from pgdyno.server.local.owner import make_owner
 from pgdyno.spec.sql_text import stored
 
 _SETTINGS = {"fsync": "off"}
-_OWNER = "schema_owner"
 _COMPUTED = ("column that the server computes is", "columns that the server computes are")
 _Named = TypeVar("_Named", bound=Function | View)
 _PARTS: tuple[tuple[Callable[[Table], Sized], str, str], ...] = (
@@ -40,15 +40,6 @@ _PARTS: tuple[tuple[Callable[[Table], Sized], str, str], ...] = (
     (lambda table: [each for each in table.columns if each.generated], *_COMPUTED),
 )
 """Parts of a table that a server may refuse, one and several in words."""
-
-
-def _without_rights(server: ConnInfo) -> ConnInfo:
-    """Make a role that owns the database and may do nothing else: triggers and functions of the
-    source are executed here, and a superuser could read and write files."""
-    with connect_plain(server) as connection:
-        connection.execute(f"create role {_OWNER} login".encode())
-        connection.execute(f"alter database {OWN_DATABASE} owner to {_OWNER}".encode())
-    return replace(server, user=_OWNER)
 
 
 class EmptySchema:
@@ -68,7 +59,7 @@ class EmptySchema:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             cluster = stack.enter_context(Cluster.create(find_installation(), _SETTINGS))
-            self.connection = stack.enter_context(connect_plain(_without_rights(cluster.conninfo)))
+            self.connection = stack.enter_context(connect_plain(make_owner(cluster.conninfo)))
             self.tables = self._made()
             self.by_name = {each.full_name: each for each in self.tables} | {
                 stored(name): each for each in self.tables for name in partition_names(each)

@@ -45,7 +45,7 @@ def clone_of(capture: Capture, name: str, scale: float = 1.0, *, one_group: bool
     setup = f"{name}-setup.sql"
     fields: Fields = {
         "name": name,
-        "workload": {"setup": setup, "refused": "fail"},
+        "workload": {"setup": setup, "superuser": False, "refused": "fail"},
         "clients": [
             _group(f"application {number}", files, each, _commits_per_s(capture, each))
             for number, each in enumerate(applications, 1)

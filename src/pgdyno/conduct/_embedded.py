@@ -9,6 +9,7 @@ from pathlib import Path
 from pgdyno.conduct._connection_room import check_connections
 from pgdyno.conduct._entrance import in_front
 from pgdyno.conduct._starting import (
+    conninfo_of_load,
     installation_of,
     other_binaries,
     pins_of,
@@ -102,8 +103,10 @@ def start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher, keep_dir: Pat
     for note in (note for each in opened for note in each.notes):
         watcher.note(note)
     conninfo = cluster.conninfo
+    of_load = conninfo_of_load(spec, conninfo)
     facts: ServerFacts = {
         **server_facts(conninfo),
+        "superuser": of_load is conninfo,
         "kind": "embedded",
         "installation": installation.source,
         "snapshot": snapshot.name if snapshot else None,
@@ -111,7 +114,7 @@ def start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher, keep_dir: Pat
         "database_named": None,
     }
     check_connections(spec, facts, conninfo)
-    gateway = in_front(spec, conninfo, stack, watcher)
+    gateway = in_front(spec, of_load, stack, watcher)
     facts["pooler"] = gateway.facts()
     return Target(
         server=conninfo,
@@ -125,6 +128,7 @@ def start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher, keep_dir: Pat
         receivers=receivers,
         sessions=None
         if spec.pooler.in_use or spec.http is not None
-        else SessionSettings(conninfo, outweighed_only=True),
+        else SessionSettings(of_load, outweighed_only=True),
+        load_user=None if of_load is conninfo else of_load.user,
         _gateway_of=cluster.pid,
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pgdyno.conduct._target import Target
 from pgdyno.conduct.watch import Watcher
 from pgdyno.server import ConnInfo
+from pgdyno.server.local.owner import owner_by_tcp
 from pgdyno.spec import Spec
 from pgdyno.spec.front import in_words
 
@@ -75,4 +76,7 @@ def wait_compiled(target: Target, wait: Callable[[float], None], compiled_pid: i
 
 def server_of(target: Target) -> ConnInfo:
     """Return how a front end reaches the server: its driver connects over TCP only."""
-    return target.cluster.conninfo_tcp if target.cluster else target.entrance
+    if target.cluster is None:
+        return target.entrance
+    tcp = target.cluster.conninfo_tcp
+    return tcp if target.load_user is None else owner_by_tcp(target.conninfo, tcp)

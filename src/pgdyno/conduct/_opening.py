@@ -215,9 +215,9 @@ def _begin(session: Session) -> None:
 
 def _warn_of_unset_variables(session: Session) -> None:
     """Warn of variables that are not set, once for each script: its transactions will fail."""
-    said = set()
+    said, target = set(), session.target
     for workload in session.workloads.values():
-        defined = workload.variables(session.target.server, session.spec.workload)
+        defined = workload.variables(target.server and target.of_load, session.spec.workload)
         for file, names in unset_variables(workload, defined).items():
             listed = ", ".join(f":{name}" for name in names)
             text = f"{file} uses {listed}, which nothing sets; define it with -D {names[0]}=VALUE"

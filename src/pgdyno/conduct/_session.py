@@ -134,7 +134,7 @@ class Session:
             url = self.target.application.url
             spec = spec.model_copy(update={"http": spec.http.at(url)})
         workloads = self._workloads_of(spec)
-        server = self.target.server
+        server = self.target.server and self.target.of_load
         variables = {
             name: workload.variables(server, spec.workload) for name, workload in workloads.items()
         }

@@ -221,7 +221,7 @@ class _EventStatements:
         began_ns = time.monotonic_ns()
         recorder = self._session.recorder
         try:
-            with connect_plain(self._session.target.conninfo) as connection:
+            with connect_plain(self._session.target.of_load) as connection:
                 self._connections.append(connection)
                 connection.execute(sql.encode())
         except psycopg.Error as problem:

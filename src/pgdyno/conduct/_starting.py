@@ -21,7 +21,9 @@ from pgdyno.server import (
     find_installation,
     sweep,
 )
+from pgdyno.server.connecting.complaints import primary
 from pgdyno.server.extensions import STATEMENTS
+from pgdyno.server.local.owner import make_owner, owner_of
 from pgdyno.spec import Spec
 from pgdyno.spec.age import PIN_SETTINGS, unfit_setting
 from pgdyno.spec.workload import WorkloadSpec
@@ -148,12 +150,30 @@ def with_statements(
 
 
 def create_statements(spec: Spec, server: ConnInfo) -> None:
-    """Create the extension in the database of a server of pgdyno's, if it is asked for."""
-    if spec.server.statements:
+    """Create the extension in the database of a server of pgdyno's, if it is asked for. Raises
+    SetupError."""
+    if not spec.server.statements:
+        return
+    import psycopg
+
+    try:
         with connect(server) as connection:
             connection.execute(
                 f"create extension if not exists {STATEMENTS} schema public".encode()
             )
+    except psycopg.errors.ProgrammingError as error:  # A function of its name is there.
+        raise SetupError(
+            f"the extension {STATEMENTS} cannot be created: {primary(error)}",
+            code="no-statements",
+            hint="have the setup make nothing of its name in the schema public",
+        ) from None
+
+
+def conninfo_of_load(spec: Spec, server: ConnInfo) -> ConnInfo:
+    """Return how the load of a spec connects to a server of pgdyno's. One that has the role without
+    rights, as its data were saved with it, has what others wrote in its tables: every load on it
+    is executed by that role."""
+    return owner_of(server) or server if spec.workload.superuser else make_owner(server)
 
 
 def sweep_servers(watcher: Watcher) -> None:

@@ -20,6 +20,8 @@ from pgdyno.dimension.kinds.standby import have_standbys
 from pgdyno.dimension.kinds.tables import alter_tables, change_indexes
 from pgdyno.errors import Interrupted
 from pgdyno.record import Recorder
+from pgdyno.server import connect
+from pgdyno.server.local.owner import make_owner
 from pgdyno.spec import Spec
 from pgdyno.spec.standby import in_words
 from pgdyno.workload import (
@@ -61,8 +63,10 @@ def make_tables(
     if spec.http is not None and spec.front is None:
         target.setup_undo.pop_all()
         return Prepared(spec.workload.scale)
+    if target.load_user is not None:
+        make_owner(target.conninfo)  # A server that takes turns with the first one is new.
     prepared = prepare(
-        target.conninfo,
+        target.of_load,
         workloads,
         workload_on(target.snapshot, spec.workload),
         watcher.progress,
@@ -76,8 +80,8 @@ def make_tables(
     )
     target.setup_undo.pop_all()  # The tables now exist, and later runs use them.
     target.facts["tables"] = prepared.tables
-    alter_tables(target.conninfo, {}, spec.workload.table_options)
-    change_indexes(target.conninfo, {}, spec.workload.indexes)
+    alter_tables(target.of_load, {}, spec.workload.table_options)
+    change_indexes(target.of_load, {}, spec.workload.indexes)
     if target.ours:
         create_statements(spec, target.conninfo)
     if spec.standby.receivers:
@@ -99,7 +103,7 @@ def check_tables(session: Session) -> None:
     for kind in CHECKED:
         if kind in used:
             session.watcher.phase("checking the tables")
-            with session.connect() as connection:
+            with connect(session.target.of_load) as connection:
                 found = consistency(connection, kind)
             detail = {"workload": OWN[kind].name, **found.counts, "broken": dict(found.broken)}
             session.recorder.add_event("consistency", f"tables of {OWN[kind].name}", detail)

@@ -50,7 +50,7 @@ class Target:
     """A server ready for a load."""
 
     server: ConnInfo | None
-    """The database server itself, for set-up, probes and settings; None: there is none."""
+    """The database server itself, for probes and settings; None: there is none."""
     gateway: Gateway | None
     """The entrance for clients; ``None`` where the user's connection string is a pooler's."""
     users_pooler: ConnInfo | None
@@ -80,6 +80,8 @@ class Target:
     """Parameters of this machine's kernel that the run changes."""
     others: OtherServers | None = None
     """Servers that can take turns with the embedded one."""
+    load_user: str | None = None
+    """Role that executes the load and its setup; None: that of ``server``."""
     setup_undo: ExitStack = field(default_factory=ExitStack)
     """Removes the objects made for a run that fails before it has its tables."""
 
@@ -89,6 +91,16 @@ class Target:
         if self.server is None:
             raise _no_database()
         return self.server
+
+    @property
+    def of_load(self) -> ConnInfo:
+        """Connection values of the database server for statements, tables and setup of the load.
+        Raises UsageError if there is none."""
+        return self.for_load(self.conninfo)
+
+    def for_load(self, server: ConnInfo) -> ConnInfo:
+        """Return connection values of a server, or of its standby, for those of the load."""
+        return server if self.load_user is None else replace(server, user=self.load_user)
 
     @property
     def settings(self) -> Settings:
@@ -102,10 +114,10 @@ class Target:
         """Connection values for the clients: of the server itself, or of a pooler."""
         if self.primaries:
             options = {**self.conninfo.options, "target_session_attrs": "read-write"}
-            return replace(self.conninfo, hosts=self.primaries, options=options)
+            return replace(self.of_load, hosts=self.primaries, options=options)
         if self.gateway is not None:
             return self.gateway.entrance
-        return self.users_pooler or self.conninfo
+        return self.users_pooler or self.of_load
 
     def renew_gateway(self) -> None:
         """Start a pooler again whose server was started again: some take it for lost, or wait

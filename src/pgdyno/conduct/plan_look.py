@@ -118,7 +118,7 @@ def _unusual(session: Session) -> list[UnusualSetting]:
 
 def _as_the_load(session: Session) -> ConnInfo:
     """Return how to connect as the load's sessions do, to the server itself."""
-    server = session.target.conninfo
+    server = session.target.of_load
     own = any(each.own for each in session.workloads.values())
     return server if own else catalog_first(server)
 

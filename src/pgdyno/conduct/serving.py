@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 from msgspec import Struct
 
+from pgdyno.conduct._fronting import server_of
 from pgdyno.conduct._reaching import open_target
 from pgdyno.conduct._starting import sweep_servers
 from pgdyno.conduct._tables import make_tables
@@ -64,7 +65,7 @@ def serve(
         # whoever loads the front end must be able to use the server.
         keep = opening if spec.server.kind == "existing" else stack
         target = open_target(spec, workloads, keep, watcher, may_apply=False)
-        server = target.cluster.conninfo_tcp if target.cluster else target.entrance
+        server = server_of(target)
         settings.properties(server)
         make_tables(spec, target, workloads, watcher, stack)
     watcher.phase("starting the front end")

@@ -68,6 +68,10 @@ class ServerUnderLoad(Protocol):
         """Connection values of the server."""
 
     @property
+    def of_load(self) -> ConnInfo:
+        """Connection values of the server for statements and tables of the load."""
+
+    @property
     def settings(self) -> Settings:
         """Its settings."""
 
@@ -142,9 +146,15 @@ class Context(Struct):
 
         return connect(self.server.conninfo)
 
+    def connect_for_load(self) -> Control:
+        """Open such a connection for work on the load's tables."""
+        from pgdyno.server import connect
+
+        return connect(self.server.of_load)
+
     def run_sql(self, statement: str) -> None:
         """Run one statement as ``run_sql`` does."""
-        run_sql(self.server.conninfo, statement)
+        run_sql(self.server.of_load, statement)
 
 
 def run_sql(conninfo: ConnInfo, statement: str) -> None:

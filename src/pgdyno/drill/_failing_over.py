@@ -237,7 +237,8 @@ class Failover:
             gateway = self.drill.session.target.gateway
             assert gateway is not None
             self.moments.pooler_ns = time.monotonic_ns()
-            gateway.move_to(self.standby.cluster.conninfo)
+            target = self.drill.session.target
+            gateway.move_to(target.for_load(self.standby.cluster.conninfo))
 
     def proof(self) -> Proof:
         """Return the proof: the old primary is gone, and the standby began a timeline."""
@@ -412,7 +413,7 @@ def _know_all_servers(drill: LoadedServer) -> None:
     target, clusters = drill.session.target, [drill.cluster]
     if drill.session.spec.pooler.in_use:
         assert target.gateway is not None
-        target.gateway.move_to(drill.cluster.conninfo)
+        target.gateway.move_to(target.for_load(drill.cluster.conninfo))
         return
     clusters += [each.cluster for each in drill.receivers.standbys]
     known = [cluster.conninfo for cluster in clusters]

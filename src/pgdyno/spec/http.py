@@ -186,6 +186,7 @@ def check_http(http: HttpSpec | None, spec: Any) -> None:
         "load.protocol": spec.load.protocol != "prepared",
         "load.parameters": spec.load.parameters != "text",
         "workload.setup": spec.workload.setup,
+        "workload.superuser = false": not spec.workload.superuser,
         "workload.update_last": spec.workload.update_last,
         "workload.initialize": spec.front is None and spec.workload.initialize,
         "events": spec.server.kind == "none" and spec.events,

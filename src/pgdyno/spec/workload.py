@@ -279,6 +279,11 @@ class WorkloadSpec(SpecTable):
         " text permits that: a trial of what the application could do",
     )
 
+    superuser: bool = Field(
+        True,
+        description="For kind = embedded: setup and clients log in as superuser; false: as a role"
+        " that owns the database and has no other rights",
+    )
     refused: Literal["stop", "fail"] = Field(
         "stop",
         description="If the server refuses a statement of the scripts: stop before the load, or"

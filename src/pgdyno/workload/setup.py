@@ -22,6 +22,7 @@ from msgspec import Struct
 from pgdyno.errors import SetupError, UsageError
 from pgdyno.files import is_special, open_named
 from pgdyno.server import ConnInfo, connect, connect_plain
+from pgdyno.server.local.owner import OWNER
 from pgdyno.workload._analyzing import analyze_filled
 from pgdyno.workload._archives import archive_digest, is_archive, restored
 from pgdyno.workload._files import read_text, unreadable
@@ -44,6 +45,7 @@ _OWNERS = re.compile(
 )
 _SETS = re.compile(r"(?:\s|--[^\n]*\n)*set\s", re.IGNORECASE)
 _UNDEFINED_OBJECT = "42704"
+_DENIED = "42501"
 _ROWS = re.compile(r"\\rows\s+(\d+)\s")
 _ROW_BYTES = 28
 """Of a row in its page, beside its columns: header and pointer."""
@@ -218,7 +220,7 @@ def _run_as_it_is(conninfo: ConnInfo, file: str, text: str) -> None:
         except psycopg.Error as problem:
             at = problem.diag.statement_position
             place = f"{file}:{_line_at(text, at)}" if at else file
-            raise _failed(place, problem, text if at is None else "", conninfo.database) from None
+            raise _failed(place, problem, text if at is None else "", conn.info) from None
 
 
 def _line_at(text: str, position: str) -> int:
@@ -226,10 +228,17 @@ def _line_at(text: str, position: str) -> int:
     return text.count("\n", 0, int(position)) + 1
 
 
-def _failed(place: str, problem: psycopg.Error, sql: str, database: str) -> SetupError:
+def _failed(
+    place: str, problem: psycopg.Error, sql: str, within: psycopg.ConnectionInfo
+) -> SetupError:
     """Return the error for the server's message about ``sql``, the part that failed."""
     message = (problem.diag.message_primary or str(problem)).strip()
-    hint = f"the setup runs in one transaction in the database {database}; it was rolled back"
+    hint = f"the setup runs in one transaction in the database {within.dbname}; it was rolled back"
+    if problem.sqlstate == _DENIED and within.user == OWNER:
+        hint = (
+            f"the role {OWNER} owns the database and has no other rights; where you trust the"
+            " setup, import it as a spec, and set workload.superuser = true"
+        )
     if problem.sqlstate == _UNDEFINED_OBJECT:
         if _SETS.match(sql):
             hint = (
@@ -267,7 +276,7 @@ class _Sending:
         try:
             self._conn.execute("commit")
         except psycopg.Error as problem:
-            raise _failed(self._setup.file, problem, "", self._conn.info.dbname) from None
+            raise _failed(self._setup.file, problem, "", self._conn.info) from None
         return self._copied
 
     def _send(self, statement: SetupStatement) -> None:
@@ -284,7 +293,7 @@ class _Sending:
         except psycopg.Error as problem:
             sql = statement.sql.decode("utf-8", "replace")
             place = self._place(self._line_of(problem, statement, sql))
-            raise _failed(place, problem, sql, self._conn.info.dbname) from None
+            raise _failed(place, problem, sql, self._conn.info) from None
 
     def _rows_of(self, statement: SetupStatement) -> Iterator[bytes] | None:
         """Return the rows of a statement; None if it takes none."""

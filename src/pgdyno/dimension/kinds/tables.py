@@ -42,7 +42,7 @@ class Unlogged(KeyDimension):
 
         if transition.spec_before.workload.unlogged == transition.spec_after.workload.unlogged:
             return
-        with context.connect() as connection:
+        with context.connect_for_load() as connection:
             if transition.spec_after.workload.unlogged:
                 context.remembered[self.id] = make_unlogged(connection)
             else:
@@ -99,7 +99,7 @@ class Partitions(KeyDimension):
 
         if _same(transition):
             return
-        with context.connect() as connection:
+        with context.connect_for_load() as connection:
             repartition(connection, transition.spec_after.workload)
 
 
@@ -168,7 +168,7 @@ class TableOptions(Dimension):
         started by pgdyno whose fillfactor differs, since pages filled under the other side's would
         serve this one as well."""
         now, wanted = _table_options_sides(transition, context)
-        alter_tables(context.server.conninfo, now, wanted)
+        alter_tables(context.server.of_load, now, wanted)
         if not context.server.ours:
             return
         for table in _rewritten(now, wanted):
@@ -282,7 +282,7 @@ class IndexDimension(Dimension):
 
     def apply(self, transition: Transition, context: Context) -> None:
         """Drop the indexes of the last change, and create those of the next."""
-        change_indexes(context.server.conninfo, *_indexes_sides(transition, context))
+        change_indexes(context.server.of_load, *_indexes_sides(transition, context))
 
 
 INDEXES = IndexDimension()

@@ -15,6 +15,9 @@ create table public.pgdyno_witness (
     port integer not null default current_setting('port')::integer,
     primary key (load, grp, client, txn)
 );
+-- The clients may be of another role, which thus has no triggers on what a superuser changes.
+grant usage on sequence pgdyno_drill.numbers to public;
+grant insert on public.pgdyno_witness to public;
 
 create table pgdyno_drill.cold_written (id integer primary key, number integer, filler text);
 insert into pgdyno_drill.cold_written

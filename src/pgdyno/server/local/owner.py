@@ -1,0 +1,45 @@
+"""The role on a server of pgdyno's that owns the database of a load, and has no other rights.
+
+It executes what others wrote: a superuser could read and write files, and start programs, with the
+rights of the account that runs the server. The schema public stays the superuser's: its owner could
+put objects of his own in the place of those that pgdyno makes and uses there.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from pgdyno.server.connecting.connect import connect
+from pgdyno.server.connecting.conninfo import ConnInfo
+from pgdyno.server.sql_files import query
+
+OWNER = "pgdyno_owner"
+_IS_THERE = "select from pg_roles where rolname = %s"
+
+
+def make_owner(server: ConnInfo) -> ConnInfo:
+    """Make the role on a server that ``server`` connects to as superuser, unless it has it; return
+    connection values of the role."""
+    if (known := owner_of(server)) is not None:
+        return known
+    with connect(server) as connection:
+        connection.execute(query("server", "make_owner"))
+    return replace(server, user=OWNER)
+
+
+def owner_of(server: ConnInfo) -> ConnInfo | None:
+    """Return connection values of the role; None if the server does not have it."""
+    with connect(server) as connection:
+        is_there = connection.execute(_IS_THERE, [OWNER]).fetchone() is not None
+    return replace(server, user=OWNER) if is_there else None
+
+
+def owner_by_tcp(server: ConnInfo, tcp: ConnInfo) -> ConnInfo:
+    """Return connection values of the role for TCP, where it needs a password: it gets that of
+    ``tcp``, with which the superuser connects."""
+    from psycopg import sql
+
+    with connect(server) as connection:
+        statement = sql.SQL("alter role {} password {}")
+        connection.execute(statement.format(sql.Identifier(OWNER), sql.Literal(tcp.password)))
+    return replace(tcp, user=OWNER)

@@ -1,0 +1,14 @@
+-- A role that owns the database pgdyno, and may make objects in its schema public, which it does not own.
+-- It may have the calls of functions counted, where such a right can be granted (PostgreSQL 15).
+create role pgdyno_owner login;
+alter database pgdyno owner to pgdyno_owner;
+do $$
+begin
+    if to_regnamespace('public') is not null then
+        alter schema public owner to pgdyno;
+        grant usage, create on schema public to pgdyno_owner;
+    end if;
+    if current_setting('server_version_num')::int >= 150000 then
+        grant set on parameter track_functions to pgdyno_owner;
+    end if;
+end $$;
