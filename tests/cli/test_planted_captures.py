@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import test_planted_names
 from inline_snapshot import snapshot
+from psycopg import sql
 from test_capture_command import SHOP
+from test_planted_names import names_called
 
+from capturing import spec_of
+from pgdyno.conduct import Silent, open_session
 from pgdyno.record import RunFile
+from pgdyno.record.events import own_events
 
 if TYPE_CHECKING:
     from printed import Said
@@ -214,3 +220,72 @@ def test_a_snapshot_keeps_the_fence(pgdyno: Pgdyno, outside: Path, own_home: Pat
         said = pgdyno("run", *what, "--snapshot", "planted", "-T", "1", "-c", "2")
         assert said.status == 0, said.err
         assert left_in(outside) == ["secret"]
+
+
+EXTENSIONS = """
+create function public.pg_prewarm(regclass) returns bigint language sql as
+    $$ select evil.told('pg_prewarm')::int::bigint $$;
+create function public.bt_index_parent_check(index oid, heapallindexed boolean, rootdescend boolean)
+    returns void language sql as $$ select evil.told('amcheck') $$;
+create function public.bt_index_parent_check(index oid, heapallindexed boolean, rootdescend boolean,
+    checkunique boolean) returns void language sql as $$ select evil.told('amcheck') $$;
+"""
+"""Functions that fit the calls of extensions' better than those, in the schema of new objects."""
+
+
+def names(at: Path) -> str:
+    """Functions and operators in the place of the system's and of extensions', which a superuser
+    would have leave a file."""
+    text = Path(test_planted_names.__file__).with_name("planted.sql").read_text("utf-8")
+    told = "raise log 'planted: % as %', what, current_user;"
+    assert told in text
+    as_superuser = (
+        "if pg_catalog.current_setting('is_superuser') operator(pg_catalog.=) 'on' then"
+        f" copy (select 1) to program 'touch {at}/named'; end if;"
+    )
+    parts = {
+        "schema": sql.Identifier("evil"),
+        "functions": sql.Literal(names_called()),
+        "operators": sql.Literal(["=", "<>", "<", ">", "<=", ">=", "+", "-", "||", "~"]),
+    }
+    template = sql.SQL(text.replace(told, as_superuser))  # type: ignore[arg-type]
+    made = template.format(**parts).as_string(None).strip().removesuffix(";")
+    path = "alter database pgdyno set search_path = evil, pg_catalog, public"
+    return f"create schema evil;\n{made};\n{EXTENSIONS}\n{path}"
+
+
+@pytest.fixture
+def better(pgdyno: Pgdyno, outside: Path) -> str:
+    """A capture with a path of the database that has the owner's functions before the system's."""
+    file = Path(planted(outside, "none", {"update": STATEMENTS["written"]}))
+    capture = json.loads(file.read_text())
+    capture["functions"] = [{"schema": "public", "name": "f", "sql": names(outside)}]
+    file.write_text(json.dumps(capture))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "drill {file} --fault kill --cuts 1 -c 2",
+        "age {file} --to 1e9 --multixact -T 2 -c 2",
+        "run {file} --statements -T 1 -c 2",
+    ],
+)
+def test_names_that_fit_better(pgdyno: Pgdyno, outside: Path, better: str, command: str) -> None:
+    said = pgdyno(*command.format(file=better).split())
+    assert said.status == 0, said.err
+    assert left_in(outside) == ["secret"]
+
+
+def test_a_restart_calls_none_of_them(outside: Path, better: str) -> None:
+    spec = spec_of(Path(better))
+    how = {"command": "compare", "spec_text": "", "watcher": Silent()}
+    with (
+        open_session(spec, run=Path("run.db"), **how) as session,
+        session.offline("restarted", restored=True),
+    ):
+        pass
+    with RunFile(Path("run.db")) as run:
+        assert "data read into shared_buffers by pgdyno" in {each.label for each in own_events(run)}
+    assert left_in(outside) == ["secret"]

@@ -227,7 +227,9 @@ def _read_all(connection: psycopg.Connection) -> int | None:
     try:
         with connection.transaction(force_rollback=True):
             connection.execute(f"set local statement_timeout = {PREWARM_SECONDS_MAX * 1000:.0f}")
-            connection.execute(f"create extension if not exists {_PREWARM} schema public".encode())
+            connection.execute(
+                f"create extension if not exists {_PREWARM} schema pg_catalog".encode()
+            )
             extension = extension_in(connection.cursor(row_factory=dict_row), _PREWARM)
             assert extension is not None
             text = within(extension.schema, query("conduct", "prewarm").decode())

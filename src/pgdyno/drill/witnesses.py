@@ -265,7 +265,7 @@ def _install_amcheck(conn: Control) -> None:
     """Install amcheck, so that nothing has to be installed after the crash."""
     found = conn.execute("select from pg_available_extensions where name = 'amcheck'").fetchone()
     if found is not None:
-        conn.execute("create extension if not exists amcheck schema public")
+        conn.execute("create extension if not exists amcheck schema pg_catalog")
 
 
 def _texts(workloads: Mapping[str, Workload]) -> list[str]:

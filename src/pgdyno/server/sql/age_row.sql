@@ -1,2 +1,3 @@
 -- A row whose lock keeps multixacts from being frozen.
-create table if not exists public.pgdyno_age as select 1 as locked
+drop table if exists public.pgdyno_age;
+create table public.pgdyno_age as select 1 as locked
