@@ -231,6 +231,12 @@ create function public.bt_index_parent_check(index oid, heapallindexed boolean, 
     checkunique boolean) returns void language sql as $$ select evil.told('amcheck') $$;
 """
 """Functions that fit the calls of extensions' better than those, in the schema of new objects."""
+OF_DATABASE = """
+alter database pgdyno set search_path = evil, pg_catalog, public;
+alter database pgdyno set role = 'pgdyno_owner';
+alter database pgdyno set standard_conforming_strings = 'off'
+"""
+"""Settings that an owner may give a database, for all sessions that connect to it."""
 
 
 def names(at: Path) -> str:
@@ -250,8 +256,7 @@ def names(at: Path) -> str:
     }
     template = sql.SQL(text.replace(told, as_superuser))  # type: ignore[arg-type]
     made = template.format(**parts).as_string(None).strip().removesuffix(";")
-    path = "alter database pgdyno set search_path = evil, pg_catalog, public"
-    return f"create schema evil;\n{made};\n{EXTENSIONS}\n{path}"
+    return f"create schema evil;\n{made};\n{EXTENSIONS}\n{OF_DATABASE}"
 
 
 @pytest.fixture
