@@ -16,9 +16,12 @@ from test_capture_command import SHOP
 from test_planted_names import names_called
 
 from capturing import spec_of
-from pgdyno.conduct import Silent, open_session
+from pgdyno.conduct import Silent, open_session, started_server
+from pgdyno.conduct._fronting import server_of
 from pgdyno.record import RunFile
 from pgdyno.record.events import own_events
+from pgdyno.server import connect_plain
+from pgdyno.spec import spec_from_fields
 
 if TYPE_CHECKING:
     from printed import Said
@@ -220,6 +223,13 @@ def test_a_snapshot_keeps_the_fence(pgdyno: Pgdyno, outside: Path, own_home: Pat
         said = pgdyno("run", *what, "--snapshot", "planted", "-T", "1", "-c", "2")
         assert said.status == 0, said.err
         assert left_in(outside) == ["secret"]
+
+
+def test_a_front_end_connects_as_that_role() -> None:
+    spec = spec_from_fields({"workload": {"superuser": False}})
+    with started_server(spec, Silent()) as target, connect_plain(server_of(target)) as connection:
+        asked = connection.execute("select current_user, current_setting('is_superuser')")
+        assert asked.fetchone() == ("pgdyno_owner", "off")
 
 
 EXTENSIONS = """
