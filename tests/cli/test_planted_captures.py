@@ -204,6 +204,18 @@ def test_a_setup_is_refused_as_a_whole(pgdyno: Pgdyno, outside: Path) -> None:
     assert left_in(outside) == ["secret"]
 
 
+def test_a_statement_reads_no_file_here(pgdyno: Pgdyno, outside: Path) -> None:
+    """A script's own commands are those of the machine that runs it."""
+    file = planted(
+        outside, "none", {"command": f"select 1;\n\\csv rows {outside}/secret\nselect 1"}
+    )
+    for command in (["run", file], ["import", file, "-o", "made"]):
+        said = pgdyno(*command)
+        assert (said.status, said.code) == (1, "import-script")
+        assert "would have a script read the file" in said.err
+    assert not Path("made").exists()
+
+
 @pytest.mark.parametrize(
     "command", [*COMMANDS, *(pytest.param(each, marks=pytest.mark.long) for each in LONG)]
 )

@@ -79,9 +79,18 @@ def _check_scripts(imported: Imported, path: Path) -> None:
     from pgdyno._engine import ScriptError, check_script
     from pgdyno.workload import with_csv
 
+    def lines_of(name: str) -> str:
+        if name not in imported.tables:
+            raise UsageError(
+                f"{path}: a statement would have a script read the file {name}",
+                code="import-script",
+                hint="it was altered: statements have no commands of scripts",
+            )
+        return imported.tables[name]
+
     for file, text in imported.scripts.items():
         try:
-            check_script(with_csv(text, imported.tables.__getitem__), file)
+            check_script(with_csv(text, lines_of), file)
         except ScriptError as error:
             raise UsageError(
                 f"{path}: in the script that is made of it, {error.message}",
