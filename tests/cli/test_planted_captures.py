@@ -20,8 +20,8 @@ from pgdyno.conduct import Silent, open_session, started_server
 from pgdyno.conduct._fronting import server_of
 from pgdyno.record import RunFile
 from pgdyno.record.events import own_events
-from pgdyno.server import connect_plain
-from pgdyno.spec import spec_from_fields
+from pgdyno.server import Installation, connect_plain
+from pgdyno.spec import Change, spec_from_fields
 
 if TYPE_CHECKING:
     from printed import Said
@@ -36,7 +36,6 @@ COMMANDS = (
 )
 LONG = (
     "drill {file} --fault failover --cuts 1 -c 2",
-    "compare {file} --pg-version 18 --against 15 --budget 60 -c 2",
     "investigate {file} --budget 40 -c 2",
     "knee {file} --budget 31",
 )
@@ -235,6 +234,21 @@ def test_a_snapshot_keeps_the_fence(pgdyno: Pgdyno, outside: Path, own_home: Pat
         said = pgdyno("run", *what, "--snapshot", "planted", "-T", "1", "-c", "2")
         assert said.status == 0, said.err
         assert left_in(outside) == ["secret"]
+
+
+def test_a_server_that_takes_turns_has_the_role(
+    pgdyno: Pgdyno, outside: Path, installation_of: Callable[[int], Installation]
+) -> None:
+    spec, other = spec_of(Path(planted(outside, "trigger", STATEMENTS))), installation_of(15)
+    change = Change(spec={"server.bindir": str(other.bindir)})
+    how = {"command": "compare", "spec_text": "", "watcher": Silent()}
+    with open_session(spec, run=Path("run.db"), **how) as session:
+        session.provide(change)
+        session.apply(change)
+        slice_id = session.slice(0.5, kind="trial", side="b")
+        session.stop_load()
+        assert session.reader().ledger([slice_id]).done > 0
+    assert left_in(outside) == ["secret"]
 
 
 def test_a_front_end_connects_as_that_role() -> None:
