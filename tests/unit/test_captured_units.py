@@ -121,6 +121,19 @@ def test_a_unit_begins_with_the_row_that_others_name() -> None:
     assert from_beginning([ends, statement("inserted", "public.t", "id")], Keys(tables))[0] == 1
 
 
+def test_a_unit_looks_for_a_value_before_it_inserts_it() -> None:
+    columns = (_ID, Column("of", "bigint", "int8"))
+    tables = (Table("public", "t", 9, 1, columns, (("id",),), True),)
+
+    def statement(*places: tuple[Use, str]) -> Statement:
+        parameters = (Parameter("bigint", use, "public.t", column) for use, column in places)
+        return Statement("select", tuple(parameters), 1, 1, 1, 0)
+
+    makes, looks = statement(("inserted", "of")), statement(("compared", "of"))
+    names = statement(("compared", "id"))
+    assert [*from_beginning([makes, names, looks], Keys(tables))] == [2, 0, 1]
+
+
 def test_a_key_that_the_server_makes_is_not_known_earlier() -> None:
     kind = Column("kind", "integer", "int4", not_null=True)
     tables = (
@@ -134,7 +147,7 @@ def test_a_key_that_the_server_makes_is_not_known_earlier() -> None:
     ends = statement("select kind from t where id = $1", "compared", "public.t", "id")
     looks = statement("select from kinds", "compared", "public.kinds", "kind")
     makes = statement("insert into t (kind) values ($1)", "inserted", "public.t", "kind")
-    assert from_beginning([ends, looks, looks, makes], Keys(tables))[0] == 3
+    assert [*from_beginning([ends, looks, looks, makes], Keys(tables))] == [1, 2, 3, 0]
 
 
 def test_a_statement_of_a_loop_moves_to_where_others_name_its_row() -> None:
@@ -155,7 +168,7 @@ def test_a_statement_of_a_loop_moves_to_where_others_name_its_row() -> None:
     parent = statement("select from t where id = $1", "public.t", "id")
     seen = [sets, takes, job, parent]
     assert [*from_beginning(seen, Keys(tables), is_loop=True)] == [1, 0, 2, 3]
-    assert [*from_beginning(seen, Keys(tables))] == [0, 1, 2, 3]
+    assert [*from_beginning(seen, Keys(tables))] == [1, 2, 3, 0]
 
 
 def test_a_row_is_there_before_others_refer_to_it() -> None:

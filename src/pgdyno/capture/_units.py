@@ -98,7 +98,9 @@ def from_beginning(
 ) -> Sequence[int]:
     """Return the places of a unit's statements from the one on with which it begins: from which on
     most statements name rows that others have made, or returned, before them. Keys that the server
-    has made count first, as nobody knows them earlier.
+    has made count first, as nobody knows them earlier. Of several beginnings it is the one with
+    the fewest statements that look for values that others have inserted before them: whether a
+    row is there is looked up first.
 
     Of a loop, whose rounds are too short for samples to tell all of the order, one statement is
     elsewhere if still more name such rows.
@@ -113,10 +115,16 @@ def from_beginning(
         for each, names in zip(unit, named, strict=True)
     ]
 
+    looked, inserted = (
+        [{(p.table, p.column) for p in each.parameters if p.use == use} for each in unit]
+        for use in ("compared", "inserted")
+    )
+
     def linked(order: Sequence[int]) -> tuple[int, int]:
         return _links(order, named, made), _links(order, named, added)
 
     orders = [(*range(start, len(unit)), *range(start)) for start in range(len(unit))]
+    orders.sort(key=lambda each: _links(each, looked, inserted))
     if is_loop and len(unit) <= LOOP_MAX:
         orders += [each for order in orders for each in with_one_moved(order)]
     return max(orders, key=linked)
@@ -134,11 +142,13 @@ def _links(
     named: Sequence[Collection[Place]],
     known: Sequence[Iterable[Place | None]],
 ) -> int:
-    """Return how many keys statements name that are known from others before them."""
-    count, so_far = 0, set[Place | None]()
+    """Return how many keys statements name that are known from others before them, and were not
+    named before that: the client knows these by itself."""
+    count, so_far, given = 0, set[Place | None](), set[Place | None]()
     for place in order:
         count += len(so_far.intersection(named[place]))
-        so_far.update(known[place])
+        so_far.update(each for each in known[place] if each not in given)
+        given.update(each for each in named[place] if each not in so_far)
     return count
 
 
