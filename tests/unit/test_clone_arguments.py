@@ -219,6 +219,29 @@ def test_of_rows_that_are_inserted_where_they_are_missing_the_last_ones_are_new(
     assert found[2].startswith("\\set t_id_key_3 10001 + ")
 
 
+def test_statements_with_more_rows_have_those_of_the_ones_with_fewer() -> None:
+    """Two new rows of three and one more of four, in whatever order they are written."""
+    one = _parameter("inserted")
+    three = "insert into t (id) values ($1), ($2), ($3) on conflict do nothing"
+    four = "insert into t (id) values ($1), ($2), ($3), ($4) on conflict do nothing"
+    statements = (_statement(four, *[one] * 4, rows=2.5), _statement(three, *[one] * 3, rows=2.0))
+    transaction = Transaction(10.0, (Step(0, 0.4), Step(1, 0.6)), True)
+    source = Source(18, 60.0, 10.0, 2, 1.0)
+    tables = (_table(),)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    text = script_of(capture, transaction, Keys(tables))
+    check_script(text, "script.sql")
+    lines = text.splitlines()
+    assert lines[1] == "\\set t_id_key random(1, 10000)"
+    for number in (2, 3):
+        assert lines[number].startswith(f"\\set t_id_key_{number} 10001 + ")
+    assert lines[4].startswith("\\set t_id_key_4 case when random(1, 1000) <= 500 then 10001 + ")
+    assert [each for each in lines if each.startswith("\\if")] == [
+        "\\if :chance > 600 and :chance <= 1000",
+        "\\if :chance <= 600",
+    ]
+
+
 @pytest.mark.parametrize("skew", [None, 0.0, 0.7, 1.2])
 def test_rows_are_updated_as_unevenly_as_those_of_the_source(skew: float | None) -> None:
     read = _statement("select * from t where id = $1 for update", _parameter("compared"))

@@ -26,6 +26,7 @@ from pgdyno.clone._shares import (
     only_grows,
     values_of,
     wants_unset,
+    without_rows,
 )
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
@@ -82,6 +83,7 @@ class Drawing:
     """The variables with keys of one transaction."""
 
     def __init__(self, statements: Sequence[Statement], keys: Keys, lines: Lines) -> None:
+        self._statements = statements
         self._keys = keys
         self._lines = lines
         self.variables: dict[tuple[Place, int], str] = {}
@@ -282,7 +284,9 @@ class Drawing:
     ) -> tuple[str, float]:
         """Return the expression of a key of a row to be added, and the share of new ones."""
         place = (table.full_name, column.name)
-        share = new_share(statement, place, turn)
+        shape = without_rows(statement)
+        same = (each for each in self._statements if without_rows(each) == shape)
+        share = new_share(same, place, turn)
         return self._mixed(
             self._in_turn(statement, place, turn), self._next(statement, table, column, turn), share
         )

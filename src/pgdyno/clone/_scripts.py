@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pgdyno.clone._arguments import Arguments, compares_rows
 from pgdyno.clone._drawing import Rounds
 from pgdyno.clone._lines import Lines
-from pgdyno.clone._shares import ALWAYS, SHARES, on_average
+from pgdyno.clone._shares import ALWAYS, SHARES, on_average, without_rows
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.outputs import returned_arrays, returned_keys
@@ -19,8 +19,6 @@ from pgdyno.spec.change import first_word
 
 _PARAMETER = re.compile(r"\$(\d+)")
 _RETURNING = re.compile(r"(?is).*\breturning\b(.+)$")
-_ROWS = re.compile(r"\([$\s,]*\)(?:\s*,\s*\([$\s,]*\))+|\([$\s,]*\)")
-"""Rows of parameters without numbers."""
 _CASTS = {"text": "::text", "character varying": "::text", "character": "::bpchar"}
 """Type of a parameter → what makes a text of it: a short key is a number, and is written as one
 where values are within the text of a statement."""
@@ -52,11 +50,12 @@ class _Script:
         comes together."""
         self._taken: dict[str, float] = {}
         """Share of the transactions that have a statement, by what others are in its place."""
-        self._shares: defaultdict[str, list[float]] = defaultdict(list)
-        """Shares of the transactions that have statements of one shape, each with another number of
-        rows."""
+        self._shares: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        """Numbers of parameters of statements that are the same but for their number of rows, and
+        shares of the transactions that have them."""
         for statement, step in zip(self._statements, transaction.steps, strict=True):
-            self._shares[_shape(statement)].append(_share(step))
+            size = len(statement.parameters), _share(step)
+            self._shares[without_rows(statement)].append(size)
 
     def text(self) -> str:
         """Return the script."""
@@ -110,20 +109,23 @@ class _Script:
     def _chance_of(self, place: int, step: Step) -> float:
         """Return the share of the transactions that have a step: 1 for nearly all, unless they have
         another number of rows in the rest."""
-        shares = self._shares[_shape(self._statements[place])]
+        shares = [share for _, share in self._shares[without_rows(self._statements[place])]]
         return _share(step) if len(shares) > 1 and sum(shares) <= 1 + _SAME else _chance(step)
 
     def _others(self, statement: Statement, chance: float) -> float:
         """Return the share of the transactions that have another statement in place of one: the
-        same with another number of rows, or one that does the same to the table in all others."""
-        shape = _shape(statement)
+        same with fewer rows, or one that does the same to the table in all others. A transaction
+        has as many rows for all statements that differ in them."""
+        size = len(statement.parameters)
         table = next((each.table for each in statement.parameters if each.table), "")
         kind = f"{first_word(statement.text)} {table}"
-        same, like = self._taken.get(shape, 0.0), self._taken.get(kind, 0.0)
-        least = same if same + chance <= 1 + _SAME else 0.0
-        if abs(1 - like - chance) <= _SAME:
+        least, like = 0.0, self._taken.get(kind, 0.0)
+        if len(same := self._shares[without_rows(statement)]) > 1:
+            fewer = sum(share for parameters, share in same if parameters < size)
+            least = fewer if fewer + chance <= 1 + _SAME else 0.0
+        elif abs(1 - like - chance) <= _SAME:
             least = like
-        self._taken |= {shape: least + chance, kind: least + chance}
+        self._taken[kind] = max(like, least + chance)
         return least
 
     def _found(self, place: int) -> dict[str, str]:
@@ -216,11 +218,6 @@ def _returned(listed: str, key: str) -> str | None:
         return None
     name = key if found is None else found[1] or key
     return name if re.fullmatch(r"\w+", name, re.ASCII) else None
-
-
-def _shape(statement: Statement) -> str:
-    """Return the text of a statement without its number of rows."""
-    return _ROWS.sub("()", _PARAMETER.sub("$", statement.text))
 
 
 def _share(step: Step) -> float:

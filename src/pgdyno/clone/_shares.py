@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 
 from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Place
@@ -17,6 +18,9 @@ SHARES = 1000
 FOUND = 0.5
 """Rows of a call from which on a statement finds what it looks for."""
 WRITING = ("inserted", "set")
+_PARAMETER = re.compile(r"\$\d+")
+_ROWS = re.compile(r"\([$\s,]*\)(?:\s*,\s*\([$\s,]*\))+|\([$\s,]*\)")
+"""Rows of parameters without numbers."""
 _AND = re.compile(r"(?i)\band\b")
 _JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
 """Words, and a list of tables, by which a statement may find nothing although its row is there."""
@@ -57,13 +61,24 @@ def wants_unset(statement: Statement, column: Column) -> bool:
     return column.base == "bool" and re.search(unset, statement.text, re.DOTALL) is not None
 
 
-def new_share(statement: Statement, place: Place, turn: int) -> float:
-    """Return the chance that a row of an INSERT is new. With ON CONFLICT as many are as are known,
-    the last ones of a statement: later ones that name a single row name the first."""
-    if not statement.on_conflict:
-        return 1.0
-    new = statement.rows if statement.on_conflict == "nothing" else statement.added or 0.0
-    return min(1.0, max(0.0, turn + 1 - values_of(statement, place) + new))
+def without_rows(statement: Statement) -> str:
+    """Return the text of a statement without its number of rows."""
+    return _ROWS.sub("()", _PARAMETER.sub("$", statement.text))
+
+
+def new_share(same: Iterable[Statement], place: Place, turn: int) -> float:
+    """Return the chance that a row of an INSERT is new, for statements that are the ``same`` but
+    for their number of rows: one has the rows of those with fewer. With ON CONFLICT as many are
+    new as are known, the last ones: later statements that name a single row name the first."""
+    before = 0.0
+    for statement in sorted(same, key=lambda each: values_of(each, place)):
+        if not statement.on_conflict:
+            return 1.0
+        new = statement.rows if statement.on_conflict == "nothing" else statement.added or 0.0
+        if (values := values_of(statement, place)) > turn:
+            return min(1.0, max(0.0, turn + 1 - values + new - before))
+        before = new
+    return 1.0
 
 
 def found_share(statement: Statement, table: Table) -> float:
