@@ -28,6 +28,8 @@ from pgdyno.clone import Capture, read_capture
 from pgdyno.clone.difference import shape_of
 from pgdyno.errors import PgdynoError
 
+_GROWTH_S = 10.0
+"""Load of a source whose tables are empty at first, between two times that they are analyzed."""
 _WARM_S = 3.0
 """Load before the capture."""
 _RISEN_S = 1.5
@@ -41,6 +43,7 @@ def carried_out(load: Load, asked: Fields, folder: Path) -> Fields:
     with ExitStack() as stack:
         with ExitStack() as first:
             source = first.enter_context(_source(load, folder))
+            _grow(source, load.growths)
             loaded_s = _captured(source, path, asked["capture_seconds"], reads=asked["reads"])
             if not asked["transfer"]:
                 stack.push(first.pop_all())
@@ -68,8 +71,17 @@ def _source(load: Load, folder: Path) -> Iterator[Side]:
         yield side
 
 
+def _grow(source: Side, times: int) -> None:
+    """Load a source so many times; its plans follow its rows, as with autovacuum."""
+    for _ in range(times):
+        with source.loaded():
+            time.sleep(_GROWTH_S)
+        with measuring.connected(source.conninfo) as connection:
+            connection.execute("vacuum analyze")
+
+
 def _captured(source: Side, path: Path, seconds: float, *, reads: bool) -> float:
-    """Capture the load of a source; return for how long it was loaded."""
+    """Capture the load of a source; return for how long it was loaded from then on."""
     password = secrets.token_hex(8)
     roles = "pg_monitor, pg_read_all_data" if reads else "pg_monitor"
     with measuring.connected(source.conninfo) as connection:
@@ -77,11 +89,11 @@ def _captured(source: Side, path: Path, seconds: float, *, reads: bool) -> float
         connection.execute(
             f"create role {sides.WATCHER} login password '{password}' in role {roles}".encode()
         )
-        began_s = time.monotonic()
         with source.loaded():
             time.sleep(_WARM_S)
             # Of tables that the load fills it must not be said that they are empty.
             connection.execute("vacuum analyze")
+            began_s = time.monotonic()
             sides.capture(source, path, seconds, password)
     return time.monotonic() - began_s
 

@@ -27,6 +27,8 @@ class Load(Struct, frozen=True):
     clients: int = CLIENTS
     index: str = ""
     """Table and column of an index that it lacks, for the changes that are transferred."""
+    growths: int = 0
+    """Times that it is loaded before everything else: its tables are empty at first."""
 
     @property
     def is_application(self) -> bool:
@@ -40,7 +42,7 @@ def loads() -> list[Load]:
         _builtin("tpcb-like", 10, "pgbench_accounts (abalance)"),
         _builtin("mixed", 10),
         _builtin("business", 1, "business_stock (in_stock)"),
-        _builtin("entity-resolution", 1),
+        _builtin("entity-resolution", 1, growths=3),
         _builtin("tpcc-like", 1),
     ]
     if ORDERS.exists():
@@ -48,9 +50,9 @@ def loads() -> list[Load]:
     return [*found, Load("synapse", {})]
 
 
-def _builtin(script: str, scale: int, index: str = "") -> Load:
+def _builtin(script: str, scale: int, index: str = "", growths: int = 0) -> Load:
     fields = {"workload": {"script": script, "scale": scale}}
-    return Load(script, fields, index=index)
+    return Load(script, fields, index=index, growths=growths)
 
 
 def _own(path: Path) -> Fields:

@@ -29,18 +29,19 @@ _HEAD = """\
     make exam-captures EXAM=--transfer              # six changes on originals and clones, 20 minutes a load
 
 Each load runs on a server of its own, the source, and is captured there in its middle, by a role that has `pg_monitor`
-and nothing else. The clone is made from the file on a second server, and its load runs for as long as the source's did.
-Then both are vacuumed and analyzed, have a checkpoint, and take turns: a slice of the source, a slice of the clone,
-while the other server rests. The exam measures both in the same way, with all rights, by the server's own counts
-(`pg_stat_database`, the WAL position, `pg_stat_user_tables`, `pg_stat_statements`) and the CPU time of its processes
-in `/proc`. A transaction is a commit of the server.
+and nothing else. The clone is made from the file on a second server, and its load runs for as long as the source's has
+since it had these rows. Then both are vacuumed and analyzed, have a checkpoint, and take turns: a slice of the source,
+a slice of the clone, while the other server rests. The exam measures both in the same way, with all rights, by the
+server's own counts (`pg_stat_database`, the WAL position, `pg_stat_user_tables`, `pg_stat_statements`) and the CPU time
+of its processes in `/proc`. A transaction is a commit of the server.
 
 Machines are noisy, by a factor of two where others work on them; figures are therefore the medians of the pairs'
 ratios, with the lowest and the highest. That of WAL is the ratio of all slices together: images of pages come in bursts
 behind a checkpoint, and one side may write most of its in one slice. The load `synapse` is an application that nobody
 of pgdyno wrote, a server for chats, installed from the registry of packages when the exam begins (or once, in the
 directory `PGDYNO_EXAM_SYNAPSE`), whose clients send requests at a rate; there a transaction is a commit that is not
-that of a SET alone. Of the others `orders` has documents, arrays, partitions and triggers.
+that of a SET alone. Of the others `orders` has documents, arrays, partitions and triggers. The tables of
+`entity-resolution` are empty at first: it runs for half a minute before it is captured.
 """
 _TRANSFER = f"""\
 ## Transfer
