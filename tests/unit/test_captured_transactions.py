@@ -55,6 +55,10 @@ def test_equal_counts_are_one_kind_if_fewer_transactions_ended_than_statements()
     found = kinds_of(calls, Seen(1.0, []), begins=0, ended=1301)
     assert found[0] == Kind(("b", "a"), 1000.0, block=True, guessed=True)
     assert len(kinds_of(calls, Seen(1.0, []), begins=0, ended=2299)) == 3
+    # So many may not be counted yet.
+    calls["c"] = 50_000.0
+    assert len(kinds_of(calls, Seen(10.0, []), begins=0, ended=51_000)) == 3
+    assert len(kinds_of(calls, Seen(60.0, []), begins=0, ended=51_000)) == 2
 
 
 @pytest.mark.parametrize(

@@ -79,11 +79,13 @@ def kinds_of(
     left = begins - counted
     over = 0.0 if ended is None else counted + sum(calls[each] for each in alone) - ended
     most = math.inf if ended is None else over + others
+    doubt = 0.0 if ended is None else ended * _LATE_S / seen.seconds
     guessed = []
     for equal in equally_often(alone, calls, seen.runs):
         times = max(calls[each] for each in equal)
         saved = times * (len(equal) - 1)
-        if max(min(left / times, most / saved), over / saved) >= _BLOCK_SHARE:
+        tells = over if saved > doubt else 0.0
+        if max(min(left / times, most / saved), tells / saved) >= _BLOCK_SHARE:
             left, over, most = left - times, over - saved, most - saved
             ordered = in_order(equal, times, seen.runs, seen.seconds)
             guessed.append(Kind(ordered, times, block=True, guessed=True))
