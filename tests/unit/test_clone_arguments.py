@@ -659,6 +659,28 @@ select * from t where id = :t_id_key;
 """)
 
 
+@pytest.mark.parametrize(
+    ("distinct", "drawn"),
+    [
+        pytest.param(
+            200, "\\set t_kind_key random(1, 200)", id="few of the combinations are taken"
+        ),
+        pytest.param(-0.5, "\\set t_kind_key case when random(1, 1000) <= 500 then", id="it grows"),
+        pytest.param(
+            2, "\\set t_kind_key case when random(1, 1000) <= 760 then", id="some are taken"
+        ),
+    ],
+)
+def test_a_new_row_of_several_columns_is_another_combination(distinct: float, drawn: str) -> None:
+    columns = (replace(_PLACED, distinct=8000), replace(_KIND, distinct=distinct))
+    table = _table(columns=columns, keys=(("placed", "kind"),))
+    text = "insert into t (placed, kind) values ($1, $2) on conflict (placed, kind) do update"
+    parameters = (_parameter("inserted", "placed", "date"), _parameter("inserted", "kind"))
+    statement = replace(_statement(text, *parameters), added=0.85)
+    found = _script(statement, table=table).splitlines()
+    assert any(each.startswith(drawn) for each in found)
+
+
 def test_an_insert_that_updates_others_adds_as_many_rows() -> None:
     text = "insert into t (id) values ($1), ($2) on conflict (id) do update set kind = 1"
     both = _statement(text, _parameter("inserted"), _parameter("inserted"), rows=2)

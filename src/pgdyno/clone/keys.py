@@ -127,6 +127,18 @@ class Keys:
         known = self._distinct(column, max(1, self.rows(table)))
         return known if known < _ALL_MIN * count else count
 
+    def new_in_combinations(self, table: Table, column: Column, share: float) -> float:
+        """Return the share of new values of a column of its own in a key of several, of rows of
+        which such a share are new: others are new combinations of values that are there, as far as
+        these are not taken. The number of values may grow with the rows."""
+        key = next((each for each in table.keys if column.name in each), ())
+        if len(key) < 2 or column.distinct is None:
+            return share
+        rows, count = max(1, self.rows(table)), self.count((table.full_name, column.name))
+        taken = min(1.0, rows / math.prod(self.used((table.full_name, each)) for each in key))
+        grows = count / rows if count >= GROWING_MIN * rows else 0.0
+        return min(share, max(grows, 1 - (1 - share) / taken))
+
     def _distinct(self, column: Column, rows: int) -> int:
         most = 2 if column.base == "bool" else column.labels or rows
         if column.distinct is None:
