@@ -657,6 +657,9 @@ update t set kind = kind + 1 from (values (:t_id, :t_kind), (:t_id_2, :t_kind_2)
 \\set t_id_key random(1, 10000)
 select * from t where id = :t_id_key;
 """)
+    few = _statement("select * from t where id = any ($1)", listed, rows=1.5)
+    assert "\\array several 2 random(1, 10000)" in _script(finds, few, changes)
+    assert "\\array several :number random(1, 10000)" in _script(few, finds, changes)
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,11 @@ from msgspec import Struct
 
 from pgdyno.clone._drawing import Drawing, Rounds, short
 from pgdyno.clone._lines import Lines
-from pgdyno.clone._shares import on_average
+from pgdyno.clone._shares import on_average, values_of
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.limits import is_whole, least_limit, limited
+from pgdyno.clone.outputs import returned_arrays
 from pgdyno.clone.schema import sequence_of
 from pgdyno.clone.values import (
     DOCUMENTS,
@@ -162,7 +163,7 @@ class Arguments:
                 turns[place, "", 0] += 1
                 yield self._once(short(place), f":{of_rows[place]}[{turns[place, '', 0]}]")
             elif parameter.type.endswith(_ARRAY) and (column is None or column.base != "array"):
-                yield self._array(parameter, table, column)
+                yield self._array(statement, parameter, table, column)
             elif parameter.use in _BOUNDS and column is None:
                 yield self._number(statement.rows) if parameter.use == "most" else "1"
             elif table is None or column is None:
@@ -340,9 +341,16 @@ class Arguments:
             return f":{self._lines.array('several', 1, elements.drawn())}"
         return f":{self._lines.set('element', elements.drawn())}"
 
-    def _array(self, parameter: Parameter, table: Table | None, column: Column | None) -> str:
+    def _array(
+        self,
+        statement: Statement,
+        parameter: Parameter,
+        table: Table | None,
+        column: Column | None,
+    ) -> str:
         """Return an array, of as many values as rows are found on average, or of ``_ELEMENTS`` if
-        it is of no column. Within a transaction there is one for the same keys."""
+        it is of no column; of as many as others change, of the rows that are found. Within a
+        transaction there is one for the same keys."""
         if table is None or column is None:
             return self._several(_of_type(parameter.type.removesuffix(_ARRAY)), _ELEMENTS)
         place = (table.full_name, column.name)
@@ -350,7 +358,10 @@ class Arguments:
         if (known := self._arrays.get(root)) is not None:
             return known
         turns = [name for (of, _), name in self._drawing.variables.items() if of == root]
-        count = max(1.0, min(_ELEMENTS_MAX, self._rows_most(root)))
+        arrays = returned_arrays(statement, self._keys)
+        changing = (each for each in self._statements if compares_rows(each, arrays))
+        changed = max((values_of(each, place) for each in changing), default=1)
+        count = max(changed, min(_ELEMENTS_MAX, self._rows_most(root)))
         key = self._keys.drawn(place)
         if count > 1 and len(turns) > 1:
             count = min(count, len(turns))
