@@ -44,7 +44,7 @@ def carried_out(load: Load, asked: Fields, folder: Path) -> Fields:
         with ExitStack() as first:
             source = first.enter_context(_source(load, folder))
             _grow(source, load.growths)
-            loaded_s = _captured(source, path, asked["capture_seconds"], reads=asked["reads"])
+            loaded_s, before = _captured(source, path, asked["capture_seconds"], asked["reads"])
             if not asked["transfer"]:
                 stack.push(first.pop_all())
         if asked["transfer"]:
@@ -55,7 +55,7 @@ def carried_out(load: Load, asked: Fields, folder: Path) -> Fields:
         with clone.loaded():
             time.sleep(loaded_s)
         with neighbours() as others:
-            row = _compared(load, (source, clone), read_capture(path), asked)
+            row = _compared(load, (source, clone), read_capture(path), before, asked)
         row["failures"] = clone.failures()
     return row | {"other_programs_cores": round(others.cores, 2)}
 
@@ -80,8 +80,11 @@ def _grow(source: Side, times: int) -> None:
             connection.execute("vacuum analyze")
 
 
-def _captured(source: Side, path: Path, seconds: float, *, reads: bool) -> float:
-    """Capture the load of a source; return for how long it was loaded from then on."""
+def _captured(
+    source: Side, path: Path, seconds: float, reads: bool
+) -> tuple[float, dict[str, Executed]]:
+    """Capture the load of a source; return for how long it was loaded from then on, and its
+    statements in this time."""
     password = secrets.token_hex(8)
     roles = "pg_monitor, pg_read_all_data" if reads else "pg_monitor"
     with measuring.connected(source.conninfo) as connection:
@@ -93,13 +96,21 @@ def _captured(source: Side, path: Path, seconds: float, *, reads: bool) -> float
             time.sleep(_WARM_S)
             # Of tables that the load fills it must not be said that they are empty.
             connection.execute("vacuum analyze")
+            measuring.forget_statements(connection)
             began_s = time.monotonic()
             sides.capture(source, path, seconds, password)
-    return time.monotonic() - began_s
+        return time.monotonic() - began_s, measuring.executed(connection)
 
 
-def _compared(load: Load, both: tuple[Side, Side], capture: Capture, asked: Fields) -> Fields:
-    """Measure both sides in turn, and return what differs."""
+def _compared(
+    load: Load,
+    both: tuple[Side, Side],
+    capture: Capture,
+    before: dict[str, Executed],
+    asked: Fields,
+) -> Fields:
+    """Measure both sides in turn, and return what differs; ``before`` are the statements of the
+    source while it was captured."""
     with ExitStack() as stack:
         ends = [stack.enter_context(measuring.connected(side.conninfo)) for side in both]
         for end in ends:
@@ -119,8 +130,8 @@ def _compared(load: Load, both: tuple[Side, Side], capture: Capture, asked: Fiel
     first = [each[0] if each else "nothing-found" for each in found]
     graded = {
         "figures": figures(pairs),
-        "rows": rows_alike(source, clone),
-        "plans": plans_alike(source, shapes),
+        "rows": rows_alike(source, clone, before),
+        "plans": plans_alike(source, shapes, before),
     }
     return msgspec.to_builtins(graded) | {
         "finding": {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from statistics import median
 
 from msgspec import Struct
@@ -39,6 +39,8 @@ class UnlikeStatement(Struct, frozen=True):
     """Of the calls, or of the time."""
     source: str
     clone: str
+    before: str
+    """Of the source while it was captured."""
 
 
 class Alike(Struct, frozen=True):
@@ -48,6 +50,8 @@ class Alike(Struct, frozen=True):
     statements: int
     alike_statements: int
     share: float
+    own_share: float
+    """Of the source itself while it was captured, compared with the source afterwards."""
     unlike: tuple[UnlikeStatement, ...]
     alike: bool
 
@@ -126,44 +130,66 @@ def _figure(
     )
 
 
-def rows_alike(source: Mapping[str, Executed], clone: Mapping[str, Executed]) -> Alike:
-    """Return the statements whose calls have as many rows, by their part of the source's calls."""
+def rows_alike(
+    source: Mapping[str, Executed], clone: Mapping[str, Executed], before: Mapping[str, Executed]
+) -> Alike:
+    """Return the statements whose calls have as many rows, by their part of the source's calls.
+    ``before`` are the source's while it was captured."""
     calls = sum(each.calls for each in source.values())
-    unlike = []
-    for shape, each in source.items():
-        other = clone.get(shape)
-        if other is not None and _is_near(each.rows, other.rows):
-            continue
-        said = "not executed" if other is None else f"{other.rows:.3g} rows"
-        unlike.append(UnlikeStatement(each.text, each.calls / calls, f"{each.rows:.3g} rows", said))
-    return _alike("rows of a call", len(source), unlike)
+    parts = {shape: each.calls / calls for shape, each in source.items()}
+    alike, own = (
+        {shape for shape, each in source.items() if _is_near(each, others.get(shape))}
+        for others in (clone, before)
+    )
+    unlike = [
+        UnlikeStatement(
+            each.text, parts[shape], *(_rows(of.get(shape)) for of in (source, clone, before))
+        )
+        for shape, each in source.items()
+        if shape not in alike
+    ]
+    return _alike("rows of a call", parts, unlike, own)
 
 
-def _is_near(one: float, other: float) -> bool:
-    return abs(one - other) <= RATIO * max(abs(one), abs(other))
+def _is_near(one: Executed, other: Executed | None) -> bool:
+    return other is not None and abs(one.rows - other.rows) <= RATIO * max(one.rows, other.rows)
 
 
-def plans_alike(source: Mapping[str, Executed], shapes: Mapping[str, tuple[str, str]]) -> Alike:
+def _rows(statement: Executed | None) -> str:
+    return "not executed" if statement is None else f"{statement.rows:.3g} rows"
+
+
+def plans_alike(
+    source: Mapping[str, Executed],
+    shapes: Mapping[str, tuple[str, str]],
+    before: Mapping[str, Executed],
+) -> Alike:
     """Return the statements whose plans have the same shapes, by their part of the source's time.
 
     ``shapes`` are those of both sides; a statement that is not among them is not captured.
+    ``before`` are the source's while it was captured.
     """
     time_ms = sum(each.ms for each in source.values())
+    parts = {shape: each.ms / time_ms for shape, each in source.items()}
     unlike = []
     for shape, each in source.items():
         one, other = shapes.get(shape, ("", "not captured"))
         if one != other:
-            unlike.append(UnlikeStatement(each.text, each.ms / time_ms, one, other))
-    return _alike("plans", len(source), unlike)
+            was = "executed" if shape in before else "not executed"
+            unlike.append(UnlikeStatement(each.text, parts[shape], one, other, was))
+    return _alike("plans", parts, unlike, before.keys())
 
 
-def _alike(name: str, statements: int, unlike: Sequence[UnlikeStatement]) -> Alike:
+def _alike(
+    name: str, parts: Mapping[str, float], unlike: Sequence[UnlikeStatement], own: Collection[str]
+) -> Alike:
     share = 1.0 - sum(each.part for each in unlike)
     return Alike(
         name=name,
-        statements=statements,
-        alike_statements=statements - len(unlike),
+        statements=len(parts),
+        alike_statements=len(parts) - len(unlike),
         share=share,
+        own_share=sum(part for shape, part in parts.items() if shape in own),
         unlike=tuple(sorted(unlike, key=lambda each: -each.part)[:_UNLIKE_MAX]),
         alike=share >= SHARE_MIN,
     )

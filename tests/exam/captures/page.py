@@ -68,10 +68,15 @@ def _cells(row: Row) -> Iterator[str]:
     for figure in row["figures"]:
         yield _marked(_figure(figure), alike=figure["alike"])
     for part in (row["rows"], row["plans"]):
-        yield _marked(f"{100 * part['share']:.1f} %", alike=part["alike"])
+        yield _marked(_share(part), alike=part["alike"])
     finding = row["finding"]
     same = finding["source"] if finding["alike"] else f"{finding['source']} / {finding['clone']}"
     yield _marked(same, alike=finding["alike"])
+
+
+def _share(part: Row) -> str:
+    own = "" if part["own_share"] >= SHARE_MIN else f" of {100 * part['own_share']:.1f} %"
+    return f"{100 * part['share']:.1f} %{own}"
 
 
 def _marked(text: str, *, alike: bool) -> str:
@@ -112,11 +117,12 @@ def _details(row: Row) -> Iterator[str]:
     for part in (row["rows"], row["plans"]):
         yield (
             f"  {_sign(part)} {part['name']}: {part['alike_statements']} of"
-            f" {part['statements']} statements, {100 * part['share']:.1f} %"
+            f" {part['statements']} statements, {100 * part['share']:.1f} %, and"
+            f" {100 * part['own_share']:.1f} % of the source itself while it was captured"
         )
         for each in part["unlike"]:
             yield f"      {100 * each['part']:.1f} % {_cut(each['text'])}"
-            yield f"        {each['source']} / {each['clone']}"
+            yield f"        {each['source']} / {each['clone']}, captured: {each['before']}"
     found = row["finding"]
     yield f"  {_sign(found)} first finding: {found['source']} / {found['clone']}"
     failures = row["failures"]
@@ -172,6 +178,9 @@ def page(result: Mapping[str, Any]) -> str:
         "difference of the shares of updates, in points; of rows and plans the table has the share"
         " of the source's",
         "calls, and of its statements' time, that is alike. Bold is outside of the tolerance.",
+        "Where the load of a source itself changes, its share follows: what is alike in the source"
+        " while it is",
+        "captured and afterwards. No clone can know more.",
         "",
         "| figure | tolerance |",
         "|---|---|",
