@@ -171,6 +171,20 @@ def test_a_statement_of_a_loop_moves_to_where_others_name_its_row() -> None:
     assert [*from_beginning(seen, Keys(tables))] == [1, 2, 3, 0]
 
 
+def test_rows_are_copied_before_they_are_deleted() -> None:
+    tables = [Table("public", name, 9, 1, (_ID,), (("id",),), True) for name in ("t", "old")]
+
+    def statement(text: str) -> Statement:
+        parameter = Parameter("bigint", "compared", "public.t", "id")
+        return Statement(text, (parameter,), 1, 1, 1, 0)
+
+    gone = statement("delete from t where id = $1")
+    copied = statement("insert into old (id) select id from t where id = $1")
+    looked_for = statement("select from t where id = $1")
+    assert possible_order([looked_for, gone, copied], Keys(tables)) == [0, 2, 1]
+    assert possible_order([gone, looked_for], Keys(tables)) == [0, 1]
+
+
 def test_a_row_is_there_before_others_refer_to_it() -> None:
     of = (Column("of", "bigint", "int8"),)
     to_t = (Reference(("of",), "public.t", ("id",)),)

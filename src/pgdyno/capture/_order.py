@@ -1,6 +1,7 @@
 """The order that the statements of a transaction can have: samples tell it only on average.
 
-A row is there before others refer to it, and is gone before another takes its place.
+A row is there before others refer to it, is copied before it is deleted, and is gone before another
+takes its place.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from pgdyno.clone.capture_file import Statement, Table
-from pgdyno.clone.keys import Keys
+from pgdyno.clone.keys import Keys, Place
 from pgdyno.spec.sql_text import NAME, folded
 
 _Id = TypeVar("_Id")
@@ -29,6 +30,8 @@ class Change(Struct, frozen=True):
     by_own_key: bool = False
     """True if it deletes rows by a key that is not one of references alone: a new row may be one of
     them."""
+    compared: frozenset[Place] = frozenset()
+    """Columns by which it finds rows, to delete them or to insert copies."""
 
     def undoes(self, other: Change) -> bool:
         """Return whether one inserts into the table that the other one deletes from."""
@@ -45,7 +48,8 @@ class Change(Struct, frozen=True):
     def must_precede(self, other: Change) -> bool:
         """Return whether it comes before another change of the same transaction."""
         if not other.inserts:
-            return False
+            # What is deleted was copied before.
+            return self.inserts and not self.compared.isdisjoint(other.compared)
         if self.table.full_name == other.table.full_name:
             return not self.inserts and not self.by_own_key
         return self.inserts and any(
@@ -78,10 +82,16 @@ def changes_of(statements: Mapping[_Id, Statement], keys: Keys) -> dict[_Id, Cha
             match[1].lower().startswith("insert"),
             tables[name],
             _is_by_own_key(statements[key], tables[name], keys),
+            _compared(statements[key]),
         )
         for key, match in found.items()
         if match is not None and (name := folded(match[2])) in tables
     }
+
+
+def _compared(statement: Statement) -> frozenset[Place]:
+    compared = (each for each in statement.parameters if each.table and each.use == "compared")
+    return frozenset((each.table, each.column) for each in compared)
 
 
 def _is_by_own_key(statement: Statement, table: Table, keys: Keys) -> bool:
