@@ -103,6 +103,12 @@ select * from t where :bound < id and id <= :bound_2;
 """)
 
 
+def test_a_range_of_groups_has_more_rows_than_these() -> None:
+    least = _parameter("least")
+    grouped = _statement("select kind, count(*) from t where id > $1 group by kind", least)
+    assert "\\set t_id_bound 9981\n" in _script(grouped)
+
+
 @pytest.mark.parametrize(("rows", "limit"), [(20.0, 20), (3.6, 16), (0.3, 4)])
 def test_a_limit_leaves_the_rows_to_a_range_that_decides_them(rows: float, limit: int) -> None:
     uses = _parameter("least"), _parameter("most"), Parameter("bigint", "limit")

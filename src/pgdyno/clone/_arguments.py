@@ -44,6 +44,7 @@ _SET = re.compile(r"(?i)\bset\b")
 _REPLACING = re.compile(r"(?i)[<>]=?\s*\(*\$(\d+)\)*\s+then\s+\(*\$(\d+)")
 """Two parameters, of which the second one replaces a value that is compared with the first."""
 _UNION = re.compile(r"(?i)\bunion\b")
+_GROUPED = re.compile(r"(?i)\bgroup\s+by\b")
 _PARTS = re.compile(
     r"(?i)(?P<query>\(\s*(?:select|with|insert|update|delete)\b)|(?P<open>\()|(?P<close>\))|\$(\d+)"
 )
@@ -295,7 +296,8 @@ class Arguments:
         which other conditions of the statement leave a part."""
         table, count = self._keys.tables[place[0]], self._keys.count(place)
         keys_with = [key for key in table.keys if place[1] in key]
-        rows = float(_RANGE) if statement.aggregates else found
+        is_counted = statement.aggregates or _GROUPED.search(statement.text) is not None
+        rows = max(float(_RANGE), found) if is_counted else found
         keys = rows if keys_with else rows * count / max(1, self._keys.rows(table))
         others = {
             each
