@@ -259,6 +259,20 @@ def test_a_name_refers_to_a_table_that_can_have_its_values() -> None:
     assert ("public.many", "event_id") not in Keys([replace(many, name="m"), *others[:1]]).guessed
 
 
+def test_the_name_of_a_table_comes_before_others_that_lead_back() -> None:
+    def table(name: str, keys: int, *columns: str) -> Table:
+        texts = tuple(Column(each, "text", "text") for each in columns)
+        return Table("public", name, 90, 9, texts, (columns[:keys],), has_primary=True)
+
+    events = table("events", 1, "event_id", "instance")
+    states = table("states", 1, "id", "event_id")
+    holding = table("holding", 2, "state", "instance")
+    assert Keys([events, states, holding]).guessed == {
+        ("public.holding", "state"): ("public.states", "id"),
+        ("public.states", "event_id"): ("public.events", "event_id"),
+    }
+
+
 def test_a_name_refers_to_a_table_in_its_own_schema() -> None:
     id_ = Column("id", "bigint", "int8")
     users = [Table(each, "users", 9, 1, (id_,), (("id",),), True) for each in ("a", "b")]

@@ -33,17 +33,27 @@ def likely_references(tables: Mapping[str, Table]) -> dict[Place, Place]:
         each.full_name: {to.table for to in (*each.references, *each.likely)}
         for each in tables.values()
     }
+    of_tables = {both for table in tables.values() for both in _of_table(table)}
+    # What has the name of a table refers to it, whatever leads back from there.
+    wanted = sorted(
+        _wanted(tables, named), key=lambda each: (each[1].name, each[2]) not in of_tables
+    )
+    for table, column, to in wanted:
+        if not _leads(ways, to[0], table.full_name):
+            found[table.full_name, column.name] = to
+            ways[table.full_name].add(to[0])
+    return found
+
+
+def _wanted(tables: Mapping[str, Table], named: _Named) -> Iterator[tuple[Table, Column, Place]]:
+    """Yield the columns that may refer to others, with the keys of these."""
     for table in tables.values():
         both = (*table.references, *table.likely)
         referring = {name for each in both for name in each.columns}
         for column in table.columns:
             to = _target(table, column, named, tables)
-            if to is None or column.name in referring:
-                continue
-            if not _is_made_by_server(column) and not _leads(ways, to[0], table.full_name):
-                found[table.full_name, column.name] = to
-                ways[table.full_name].add(to[0])
-    return found
+            if to is not None and column.name not in referring and not _is_made_by_server(column):
+                yield table, column, to
 
 
 def _target(
