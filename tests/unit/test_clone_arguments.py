@@ -826,6 +826,16 @@ insert into members (room_id, person_id) values (:rooms_room_id_key, :people_per
 """)
 
 
+@pytest.mark.parametrize(("added", "most"), [(0.0, 9), (0.4, 35)])
+def test_a_pair_may_be_new_where_the_source_adds_rows(added: float, most: int) -> None:
+    upsert = _statement(
+        "insert into read (room_id, person_id) values ($1, $2)"
+        " on conflict (room_id, person_id) do update set room_id = excluded.room_id",
+        *_both("public.read", "inserted"),
+    )
+    assert f"\\set pair random(0, {most})\n" in _of_chat(replace(upsert, added=added))
+
+
 def test_no_two_rows_refer_to_one_that_each_has_alone() -> None:
     """Each row has a part of the keys."""
     found = _of_chat(

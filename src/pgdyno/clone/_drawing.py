@@ -207,7 +207,7 @@ class Drawing:
         elif is_new:
             drawn = f"{rows} + mod({_START.format(free)} + :txn, {free})"
         else:
-            is_there = statement.rows >= ALWAYS and not statement.aggregates
+            is_there = statement.rows >= ALWAYS and not (statement.aggregates or statement.added)
             drawn = self.rounds.one_of(min(rows, pair.rows) if is_there else pair.rows)
         number = self.variables[pair.place, turn] = self._lines.set("pair", drawn)
         return pair.key(root, f":{number}")
