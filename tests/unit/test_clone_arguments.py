@@ -868,6 +868,20 @@ def test_a_row_is_looked_for_in_the_smaller_table() -> None:
     assert found.splitlines()[0] == "\\set events_event_id_key random(1, 36)"
 
 
+def test_rows_of_an_empty_table_have_keys_of_those_that_they_refer_to() -> None:
+    empty = Table("public", "t", 0, 0, (_ROOM, _PERSON), (("room_id", "person_id"),), True)
+    taken = _statement(
+        "delete from t where room_id = $1 and person_id = $2",
+        *_both("public.t", "compared"),
+    )
+    table = replace(empty, references=_TO_BOTH[:1])
+    transaction, source = Transaction(10.0, (Step(0),)), Source(18, 60.0, 10.0, 2, 1.0)
+    tables = (_ROOMS, table)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, (taken,), (transaction,), ())
+    found = script_of(capture, transaction, Keys(tables))
+    assert "\\set rooms_room_id_key random(1, 6)\n" in found
+
+
 def test_a_query_with_a_limit_finds_the_rows_of_a_union() -> None:
     least, most = _parameter("least"), _parameter("most")
     text = (

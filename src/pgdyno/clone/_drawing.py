@@ -405,7 +405,7 @@ class Drawing:
         named = {each.column for each in statement.parameters if each.table == parameter.table}
         wholes = (each for each in table.keys if len(each) > 1 and named.issuperset(each))
         key = next((each for each in wholes if column.name in each), None)
-        if key is None or turn:
+        if key is None or turn or not self._keys.rows(table):
             return None
         if (row := self._rows.get(table.full_name)) is None:
             if (drawn := self._drawn_row(table, key)) is None:
