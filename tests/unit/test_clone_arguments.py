@@ -854,6 +854,50 @@ def test_no_two_rows_refer_to_one_that_each_has_alone() -> None:
 """)
 
 
+def test_columns_that_refer_together_name_one_row() -> None:
+    """A device, which is unique, and the person that has it."""
+    device = Column("device_id", "bigint", "int8", distinct=-1)
+    devices = Table(
+        *("public", "devices", 24, 1, (_PERSON, device)),
+        keys=(("person_id", "device_id"),),
+        references=_TO_BOTH[1:],
+    )
+    names = ("person_id", "device_id")
+    sent = Table(
+        *("public", "sent", 90, 1, (_EVENT, _PERSON, device)),
+        references=(Reference(names, "public.devices", names),),
+    )
+    tables = (_PEOPLE, devices, sent)
+    keys = Keys(tables)
+    assert [keys.of_row(devices, each) for each in devices.columns] == [
+        "mod(:row, 12) + 1",
+        ":row + 1",
+    ]
+
+    def names_set(*listed: str) -> list[str]:
+        insert = _statement(
+            f"insert into sent ({', '.join(listed)}) values ($1, $2)",
+            *(Parameter("bigint", "inserted", "public.sent", each) for each in listed),
+        )
+        transaction, source = Transaction(10.0, (Step(0),)), Source(18, 60.0, 10.0, 2, 1.0)
+        capture = Capture(
+            "pgdyno capture", 1, "pgdyno", source, tables, (insert,), (transaction,), ()
+        )
+        text = script_of(capture, transaction, keys)
+        check_script(text, "script.sql")
+        return text.splitlines()[:2]
+
+    person, of_device = ":people_person_id_key", ":devices_device_id_key"
+    assert names_set(*names) == [
+        "\\set people_person_id_key random(1, 12)",
+        f"\\set devices_device_id_key {person} + 12 * random(0, (24 - ({person})) / 12)",
+    ]
+    assert names_set(*names[::-1]) == [
+        "\\set devices_device_id_key random(1, 24)",
+        f"\\set people_person_id_key mod({of_device} - 1, 12) + 1",
+    ]
+
+
 def test_a_row_is_looked_for_in_the_smaller_table() -> None:
     found = _of_chat(
         _statement(

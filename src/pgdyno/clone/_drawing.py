@@ -18,7 +18,6 @@ from pgdyno.clone._shares import (
     ALWAYS,
     FOUND,
     SHARES,
-    WRITING,
     chosen,
     found_share,
     must_be_new,
@@ -28,7 +27,7 @@ from pgdyno.clone._shares import (
     wants_unset,
     without_rows,
 )
-from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
+from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
 from pgdyno.clone.values import EPOCH_S, follows_keys, is_signed, is_text, is_time, most_key
 from pgdyno.spec.change import first_word
@@ -151,6 +150,8 @@ class Drawing:
             drawn, share_new = known_beside, 0.0
         elif (own_part := self._own_part(statement, parameter, turn)) is not None:
             drawn, share_new = own_part, 0.0
+        elif (of_row := self._keys.of_reference(parameter, self._there_now(turn))) is not None:
+            drawn, share_new = of_row, 0.0
         elif is_own and (parameter.use == "inserted" or is_single):
             drawn, share_new = self._added(statement, table, column, turn)
         elif is_single:
@@ -163,6 +164,10 @@ class Drawing:
         if share_new >= ALWAYS:
             self._new.add(name)
         return name
+
+    def _there_now(self, turn: int) -> dict[Place, str]:
+        known = ((of, name) for (of, at), name in self.variables.items() if at == turn)
+        return {of: f":{name}" for of, name in known if name not in self._new}
 
     def _named_pairs(self, statement: Statement) -> Iterator[PairedKey]:
         """Yield the keys with a pair of which a statement names both columns."""
@@ -222,12 +227,12 @@ class Drawing:
         where at most one may: each row has a part of them. None of other keys."""
         root = self._keys.root((parameter.table, parameter.column))
         written = next((each.table for each in statement.parameters if each.use in WRITING), "")
-        if turn or not written or not self._is_key(root):
+        if turn or not written or not self._keys.is_key(root):
             return None
         for key in (each for each in self._keys.tables[written].keys if len(each) == 1):
             place = (written, key[0])
             to = self._keys.root(place)
-            is_single = to != place and to[0] == root[0] and self._is_key(to)
+            is_single = to != place and to[0] == root[0] and self._keys.is_key(to)
             if is_single and place not in self._keys.guessed:
                 but = {key[0], *([parameter.column] if parameter.table == written else [])}
                 number, rows = self._changed(statement, written, but) or ("", 0)
@@ -327,7 +332,7 @@ class Drawing:
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
         count = min(self._count(place, turn), self._least_rows(statement, root))
         writes, frequent = parameter.use in WRITING, self._keys.frequent(table, column)
-        names_row = root != place and self._is_key(root) and not turn and not frequent
+        names_row = root != place and self._keys.is_key(root) and not turn and not frequent
         if (skew := self._skews.get(root[0])) and self._finds_row(root):
             there = f"{self.rounds.one_of(self._keys.count(root), skew)} + 1"
         elif parameter.use == "set" and wants_unset(statement, column):
@@ -361,14 +366,14 @@ class Drawing:
         rows = (
             self._keys.rows(self._keys.tables[each[0]])
             for each in places
-            if self._is_key(each) and self._keys.root(each) == root
+            if self._keys.is_key(each) and self._keys.root(each) == root
         )
         return max(1, min(rows, default=self._keys.count(root)))
 
     def _tells_rows(self, table: Table, column: Column) -> bool:
         """Return whether a column has the values by which a key is none of a row: the last of its
         columns that have keys of their own."""
-        if self._is_key((table.full_name, column.name)):
+        if self._keys.is_key((table.full_name, column.name)):
             return True
         places = [[(table.full_name, each) for each in key] for key in table.keys]
         own = ([each for each in key if self._keys.root(each) == each] for key in places)
@@ -466,7 +471,7 @@ class Drawing:
         last one.
         """
         least, most = self._keys.count(place) + 1, most_key(column)
-        if is_time(column) and is_in_order(column) and not self._is_key(place):
+        if is_time(column) and is_in_order(column) and not self._keys.is_key(place):
             return f"{least} + :txn"
         if most - least < _ROOM_MIN or not (follows_keys(column) and self._is_in_order(place)):
             new = f"random({least}, {most})"
@@ -490,9 +495,6 @@ class Drawing:
         column = table.column(place[1])
         assert column is not None
         return is_in_order(column) or any(column.name in each[1:] for each in table.keys)
-
-    def _is_key(self, place: Place) -> bool:
-        return (place[1],) in self._keys.tables[place[0]].keys
 
     def _of_other(self, statement: Statement, place: Place, turn: int) -> tuple[str, float]:
         """Return the expression of a key for a table with at most one row for each of another's,

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable
 
-from pgdyno.clone.capture_file import Column, Parameter, Statement, Table
+from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Place
 from pgdyno.spec.sql_text import NAME
 
@@ -17,7 +17,6 @@ SHARES = 1000
 """Parts of a whole in chances."""
 FOUND = 0.5
 """Rows of a call from which on a statement finds what it looks for."""
-WRITING = ("inserted", "set")
 _PARAMETER = re.compile(r"\$\d+")
 _ROWS = re.compile(r"\([$\s,]*\)(?:\s*,\s*\([$\s,]*\))+|\([$\s,]*\)")
 """Rows of parameters without numbers."""

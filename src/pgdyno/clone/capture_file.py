@@ -28,6 +28,8 @@ Default = Literal["none", "sequence", "time", "uuid", "value"]
 Use = Literal["compared", "least", "most", "inserted", "set", "added", "limit", "offset", "other"]
 """Compared with a column, or the lower or the upper bound of a range of it; a value for it, or one
 that is added to it; LIMIT, OFFSET; none of these, or not known."""
+WRITING: tuple[Use, ...] = ("inserted", "set")
+"""Uses of those whose values a statement writes."""
 
 
 class Column(Struct, frozen=True, omit_defaults=True):

@@ -8,13 +8,14 @@ of the row where they are unique or in order, and are drawn otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from pgdyno.clone._likely import Place as Place
 from pgdyno.clone._likely import likely_references
+from pgdyno.clone._lone import LoneKey
 from pgdyno.clone._pairs import PairedKey, paired_keys
-from pgdyno.clone.capture_file import Column, Statement, Table
+from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table
 from pgdyno.clone.values import value_of
 
 _FREQUENT_MIN = 2.0
@@ -205,6 +206,51 @@ class Keys:
             return self.count(root)
         return self._distinct(column, max(1, self.rows(table)))
 
+    def is_key(self, place: Place) -> bool:
+        """Return whether a column is a key by itself."""
+        return (place[1],) in self.tables[place[0]].keys
+
+    def of_reference(self, parameter: Parameter, known: Mapping[Place, str]) -> str | None:
+        """Return the expression of a key that a statement writes for the row to which several
+        columns refer, by expressions of keys that are known; None if these do not tell it."""
+        is_written = parameter.use in WRITING
+        for reference in self.tables[parameter.table].references if is_written else ():
+            key = self._lone_key(reference.table, reference.keys)
+            if key is None or parameter.column not in reference.columns:
+                continue
+            to = reference.keys[reference.columns.index(parameter.column)]
+            own = self.root((reference.table, to))
+            if own in key.counts and key.lone in known:
+                return key.other(own, f"{known[key.lone]} - 1")
+            other = next((each for each in key.counts if each in known), None)
+            if own == key.lone and other is not None:
+                return key.one_with(other, known[other])
+        return None
+
+    def _lone_key(self, name: str, columns: tuple[str, ...]) -> LoneKey | None:
+        """Return a key of several columns to which others refer, if one of these decides them."""
+        table = self.tables.get(name)
+        key = next((each for each in table.keys if {*each} == {*columns}), ()) if table else ()
+        lone = self._lone(table, key) if table is not None else None
+        if table is None or lone is None:
+            return None
+        places = ((name, each) for each in key if each != lone)
+        counts = {self.root(each): self.used(each) for each in places if self.root(each) != each}
+        return LoneKey(self.root((name, lone)), counts, max(1, self.rows(table)))
+
+    @cached_property
+    def _lone_keys(self) -> dict[Place, LoneKey]:
+        """Keys to which several columns refer, by the columns that one of them decides."""
+        referring = [each for table in self.tables.values() for each in table.references]
+        found = ((each, self._lone_key(each.table, each.keys)) for each in referring)
+        return {
+            (each.table, name): key
+            for each, key in found
+            if key is not None
+            for name in each.keys
+            if self.root((each.table, name)) in key.counts
+        }
+
     def beside(self, table: Table, column: Column) -> str | None:
         """Return the column of a key that decides the values of another one in it."""
         keys = (key for key in table.keys if column.name in key)
@@ -251,6 +297,8 @@ class Keys:
     def of_row(self, table: Table, column: Column) -> str:
         """Return the expression of a column's key in the row ``:row``."""
         place, rows = (table.full_name, column.name), self.rows(table)
+        if (lone := self._lone_keys.get(place)) is not None:
+            return lone.other(self.root(place), ":row")
         if (column.name,) in table.keys:
             return ":row + 1" if self._is_in_order(table, column) else f"permute(:row, {rows}) + 1"
         if any(column.name == self._lone(table, key) for key in table.keys):
