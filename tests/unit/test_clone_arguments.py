@@ -836,6 +836,24 @@ def test_a_pair_may_be_new_where_the_source_adds_rows(added: float, most: int) -
     assert f"\\set pair random(0, {most})\n" in _of_chat(replace(upsert, added=added))
 
 
+def test_a_new_pair_has_the_one_value_beside_it() -> None:
+    kind = replace(_KIND, distinct=None)
+    read = replace(_READ, columns=(*_READ.columns, kind), keys=(("room_id", "kind", "person_id"),))
+    upsert = _statement(
+        "insert into read (room_id, person_id, kind) values ($1, $2, $3)"
+        " on conflict (room_id, kind, person_id) do update set room_id = excluded.room_id",
+        *_both("public.read", "inserted"),
+        Parameter("integer", "inserted", "public.read", "kind"),
+    )
+    tables = (*_CHAT[:-1], read)
+    transaction, source = Transaction(10.0, (Step(0),)), Source(18, 60.0, 10.0, 2, 1.0)
+    statements = (replace(upsert, added=0.4),)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    found = script_of(capture, transaction, Keys(tables))
+    assert "\\set pair random(0, 35)\n" in found
+    assert "\\set read_kind_key random(1, 1)\n" in found
+
+
 def test_no_two_rows_refer_to_one_that_each_has_alone() -> None:
     """Each row has a part of the keys."""
     found = _of_chat(

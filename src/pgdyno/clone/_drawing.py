@@ -293,7 +293,8 @@ class Drawing:
         same = (each for each in self._statements if without_rows(each) == shape)
         share = new_share(same, place, turn)
         if statement.on_conflict:
-            share = self._keys.new_in_combinations(table, column, share)
+            is_same = self._keys.has_one_beside_pairs(place)
+            share = 0.0 if is_same else self._keys.new_in_combinations(table, column, share)
         return self._mixed(
             self._in_turn(statement, place, turn), self._next(statement, table, column, turn), share
         )

@@ -91,6 +91,12 @@ class Keys:
         """Keys with pairs that several tables have, by the table and the columns."""
         return paired_keys(self.tables, self.root, self.count, self.rows)
 
+    def has_one_beside_pairs(self, place: Place) -> bool:
+        """Return whether a column has one value in a key with pairs: these alone tell rows
+        apart."""
+        keys = (key for (table, _), key in self.paired.items() if table == place[0])
+        return any(key.counts.get(place[1]) == 1 for key in keys)
+
     def is_null(self, table: Table, column: Column) -> bool:
         """Return whether a column is null because there is no row that it could refer to."""
         to = (each.table for each in table.references if column.name in each.columns)
