@@ -46,6 +46,16 @@ def test_the_wal_of_rows_tells_the_widths_of_texts() -> None:
     assert again is at is None
 
 
+def test_the_wal_of_several_rows_tells_widths_of_each() -> None:
+    rows = _insert(_PEOPLE, "name", "name", wal=2 * (54 + 52 + 2 * 30) / 0.95)
+    name, *_ = _widths(replace(rows, rows=2.0))
+    assert name is not None
+    assert abs(name - 30) < 1
+    # Rows that have other columns each are none of VALUES.
+    notes = _insert(_NOTES, "name", "note", "name", wal=400)
+    assert _widths(replace(notes, rows=2.0)) == [None] * 4
+
+
 def test_some_wal_does_not_tell_widths() -> None:
     person = _insert(_PEOPLE, "name", wal=166)
     assert _widths(replace(person, text=f"{person.text} on conflict do nothing")) == [None] * 4

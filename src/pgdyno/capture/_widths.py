@@ -98,11 +98,11 @@ def _solved(equations: Sequence[_Equation]) -> dict[Place, float]:
 
 
 def _equations(statement: Statement, keys: Keys) -> Iterator[_Equation]:
-    """Yield the equation of an INSERT that gives one row."""
+    """Yield the equation of a row of an INSERT."""
     written = [each for each in statement.parameters if each.use == "inserted"]
     table = keys.tables.get(written[0].table) if written else None
-    names = [each.column for each in written]
-    if table is None or table.triggers or len({*names}) < len(names):
+    names = Counter(each.column for each in written)
+    if table is None or table.triggers or len({*names.values()}) > 1:
         return
     is_other = _OTHER.search(statement.text) is not None
     if is_other or statement.rows < _ONCE or (statement.wal_images or 0.0) > _IMAGES_MAX:
