@@ -21,8 +21,8 @@ def row(pairs: list[tuple[Slice, Slice]], **more: Any) -> dict[str, Any]:
     source = {"a": Executed("select 1", 90, 1, 10), "b": Executed("update t", 10, 1, 90)}
     graded = {
         "figures": figures(pairs),
-        "rows": rows_alike(source, source),
-        "plans": plans_alike(source, {"a": ("Result", "Result"), "b": ("x", "x")}),
+        "rows": rows_alike(source, source, source),
+        "plans": plans_alike(source, {"a": ("Result", "Result"), "b": ("x", "x")}, source),
     }
     return {
         "load": "shop",
@@ -81,10 +81,11 @@ def test_rows_count_by_calls_and_plans_by_time() -> None:
         "rare": Executed("select 2", 4, 10.0, 96.0),
     }
     clone = {"often": Executed("select 1", 50, 1.05, 1.0), "rare": Executed("", 1, 5.0, 1.0)}
-    rows = rows_alike(source, clone)
+    rows = rows_alike(source, clone, {"rare": source["rare"]})
+    assert rows.own_share == pytest.approx(0.04)
     assert (rows.alike_statements, rows.share, rows.alike) == (1, pytest.approx(0.96), True)
-    assert not rows_alike(source, {"rare": source["rare"]}).alike
-    plans = plans_alike(source, {"often": ("Seq Scan", "Seq Scan")})
+    assert not rows_alike(source, {"rare": source["rare"]}, source).alike
+    plans = plans_alike(source, {"often": ("Seq Scan", "Seq Scan")}, source)
     assert (plans.share, plans.alike) == (pytest.approx(0.04), False)
     assert [each.clone for each in plans.unlike] == ["not captured"]
 
