@@ -149,8 +149,9 @@ def test_columns_that_a_text_does_not_show(statement: str) -> None:
     assert compared(statement) is None
 
 
-def test_small_tables_are_read_as_a_whole(tmp_path: Path) -> None:
-    small = {"public.wide": {"seq_scan": 8000.0, "seq_tup_read": 8e5}}
+@pytest.mark.parametrize("scans", [8000.0, 0.0])
+def test_small_tables_and_samples_of_rows_are_no_scans(tmp_path: Path, scans: float) -> None:
+    small = {"public.wide": {"seq_scan": scans, "seq_tup_read": 8e5}}
     finding = diagnosed(tmp_path, replace(BUSY, tables=small))["missing-index"]
     assert finding.status == "cleared"
 

@@ -131,11 +131,14 @@ def _reported(s: Facts) -> float:
 
 
 def scanned_tables(s: Facts) -> list[TableCounts]:
-    """Return the tables read by sequential scans of many rows each, most rows first."""
+    """Return the tables read by sequential scans of many rows each, most rows first.
+
+    Rows that TABLESAMPLE or a range of ctid reads are counted without a scan (heapam.c).
+    """
     found = [
         table
         for table in tables(s)
-        if table.scanned_rows and table.scanned_rows >= SCAN_ROWS_MIN * table.scans
+        if table.scans and table.scanned_rows >= SCAN_ROWS_MIN * table.scans
     ]
     return sorted(found, key=lambda table: -table.scanned_rows)
 

@@ -175,7 +175,7 @@ def _advice(s: Situation, table: TableCounts, columns: tuple[str, ...]) -> str:
 def _is_selective(s: Situation, table: TableCounts) -> bool | None:
     """Return whether the planner expects the conditions of scans of a table to leave few rows;
     None if the plans do not tell."""
-    if not was_looked_at(s) or not table.scans:
+    if not was_looked_at(s):
         return None
     nodes = [n for each in planned_statements(s) if each.plan for n in each.plan.nodes()]
     scans = [n for n in nodes if n.relation == table.name and n.reads_whole_table]
