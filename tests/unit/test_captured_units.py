@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pgdyno.capture._order import possible_order
 from pgdyno.capture._transactions import Seen
-from pgdyno.capture._units import Run, Unit, from_beginning, units_of
+from pgdyno.capture._units import Run, Unit, from_beginning, together_but_for_rows, units_of
 from pgdyno.capture._whole import all_kinds
 from pgdyno.clone.capture_file import Column, Parameter, Reference, Statement, Table, Use
 from pgdyno.clone.keys import Keys
@@ -119,6 +119,17 @@ def test_a_unit_begins_with_the_row_that_others_name() -> None:
     assert from_beginning([looks, names, returns], Keys(tables))[0] == 2
     ends = statement("compared", "public.t", "id")
     assert from_beginning([ends, statement("inserted", "public.t", "id")], Keys(tables))[0] == 1
+
+
+def test_statements_with_other_numbers_of_rows_are_at_one_place() -> None:
+    def statement(text: str) -> Statement:
+        return Statement(text, (), 1, 1, 1, 0)
+
+    texts = ("values ($1)", "select 1", "values ($1), ($2)", "values ($1), ($2), ($3)", "select 2")
+    assert together_but_for_rows([statement(each) for each in texts]) == [1, 0, 2, 3, 4]
+    # One that was seen elsewhere by chance.
+    texts = ("b ($1)", "a ($1)", "a ($1), ($2)", "b ($1), ($2)", "b ($1), ($2), ($3)")
+    assert together_but_for_rows([statement(each) for each in texts]) == [1, 2, 0, 3, 4]
 
 
 def test_a_unit_looks_for_a_value_before_it_inserts_it() -> None:

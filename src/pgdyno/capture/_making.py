@@ -23,7 +23,7 @@ from pgdyno.capture._settings import SourceSettings
 from pgdyno.capture._skew import Updates
 from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
 from pgdyno.capture._transactions import Kind, Seen
-from pgdyno.capture._units import from_beginning
+from pgdyno.capture._units import from_beginning, together_but_for_rows
 from pgdyno.capture._upserts import with_added
 from pgdyno.capture._whole import all_kinds
 from pgdyno.capture._widths import with_widths
@@ -281,4 +281,6 @@ def _ordered(kind: Kind, statements: Mapping[str, Statement], keys: Keys) -> Seq
     texts = [statements[each] for each in ids]
     if kind.block and not (kind.guessed or kind.looped):
         return [ids[place] for place in possible_order(texts, keys)]
+    ids = tuple(ids[place] for place in together_but_for_rows(texts))
+    texts = [statements[each] for each in ids]
     return [ids[place] for place in from_beginning(texts, keys, is_loop=kind.looped)]

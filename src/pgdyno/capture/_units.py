@@ -16,6 +16,7 @@ import itertools
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from statistics import median_low
 from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -91,6 +92,16 @@ def _tells(calls: float, sessions: int) -> bool:
     """Return whether equal counts can hardly be by chance: that of two independent statements
     differs by the root of twice their number."""
     return calls >= CALLS_MIN and _UNDER_WAY * sessions < math.sqrt(2 * calls)
+
+
+def together_but_for_rows(unit: Sequence[Statement]) -> list[int]:
+    """Return the places of a unit's statements, with those together that are the same but for their
+    number of rows, at the middle one of their places: one comes in place of another, and each was
+    seen seldom."""
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, each in enumerate(unit):
+        places[each.without_rows].append(place)
+    return sorted(range(len(unit)), key=lambda place: median_low(places[unit[place].without_rows]))
 
 
 def from_beginning(

@@ -25,7 +25,6 @@ from pgdyno.clone._shares import (
     only_grows,
     values_of,
     wants_unset,
-    without_rows,
 )
 from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
@@ -289,8 +288,8 @@ class Drawing:
     ) -> tuple[str, float]:
         """Return the expression of a key of a row to be added, and the share of new ones."""
         place = (table.full_name, column.name)
-        shape = without_rows(statement)
-        same = (each for each in self._statements if without_rows(each) == shape)
+        shape = statement.without_rows
+        same = (each for each in self._statements if each.without_rows == shape)
         share = new_share(same, place, turn)
         if statement.on_conflict:
             is_same = self._keys.has_one_beside_pairs(place)

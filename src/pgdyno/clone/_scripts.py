@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pgdyno.clone._arguments import Arguments, compares_rows
 from pgdyno.clone._drawing import Rounds
 from pgdyno.clone._lines import Lines
-from pgdyno.clone._shares import ALWAYS, SHARES, on_average, without_rows
+from pgdyno.clone._shares import ALWAYS, SHARES, on_average
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.outputs import returned_arrays, returned_keys
@@ -55,7 +55,7 @@ class _Script:
         shares of the transactions that have them."""
         for statement, step in zip(self._statements, transaction.steps, strict=True):
             size = len(statement.parameters), _share(step)
-            self._shares[without_rows(statement)].append(size)
+            self._shares[statement.without_rows].append(size)
 
     def text(self) -> str:
         """Return the script."""
@@ -109,7 +109,7 @@ class _Script:
     def _chance_of(self, place: int, step: Step) -> float:
         """Return the share of the transactions that have a step: 1 for nearly all, unless they have
         another number of rows in the rest."""
-        shares = [share for _, share in self._shares[without_rows(self._statements[place])]]
+        shares = [share for _, share in self._shares[self._statements[place].without_rows]]
         return _share(step) if len(shares) > 1 and sum(shares) <= 1 + _SAME else _chance(step)
 
     def _others(self, statement: Statement, chance: float) -> float:
@@ -120,7 +120,7 @@ class _Script:
         table = next((each.table for each in statement.parameters if each.table), "")
         kind = f"{first_word(statement.text)} {table}"
         least, like = 0.0, self._taken.get(kind, 0.0)
-        if len(same := self._shares[without_rows(statement)]) > 1:
+        if len(same := self._shares[statement.without_rows]) > 1:
             fewer = sum(share for parameters, share in same if parameters < size)
             least = fewer if fewer + chance <= 1 + _SAME else 0.0
         elif abs(1 - like - chance) <= _SAME:

@@ -17,9 +17,6 @@ SHARES = 1000
 """Parts of a whole in chances."""
 FOUND = 0.5
 """Rows of a call from which on a statement finds what it looks for."""
-_PARAMETER = re.compile(r"\$\d+")
-_ROWS = re.compile(r"\([$\s,]*\)(?:\s*,\s*\([$\s,]*\))+|\([$\s,]*\)")
-"""Rows of parameters without numbers."""
 _AND = re.compile(r"(?i)\band\b")
 _JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
 """Words, and a list of tables, by which a statement may find nothing although its row is there."""
@@ -58,11 +55,6 @@ def wants_unset(statement: Statement, column: Column) -> bool:
     """Return whether a statement changes rows in which a flag is not set."""
     unset = rf"(?i)\bwhere\b.*\bnot\s+(?:{NAME}\s*\.\s*)?{re.escape(column.name)}\b"
     return column.base == "bool" and re.search(unset, statement.text, re.DOTALL) is not None
-
-
-def without_rows(statement: Statement) -> str:
-    """Return the text of a statement without its number of rows."""
-    return _ROWS.sub("()", _PARAMETER.sub("$", statement.text))
 
 
 def new_share(same: Iterable[Statement], place: Place, turn: int) -> float:

@@ -20,6 +20,9 @@ _AGGREGATES = (
     r"(?is)\s*select\s+(?:coalesce\s*\()?(?:array_agg|avg|count|max|min|sum)\s*\("
     r"(?!.*\bgroup\s+by\b)"
 )
+_PARAMETER = re.compile(r"\$\d+")
+_ROWS = re.compile(r"\([$\s,]*\)(?:\s*,\s*\([$\s,]*\))+|\([$\s,]*\)")
+"""Rows of parameters without numbers."""
 _ON_CONFLICT = re.compile(r"(?is)\bon\s+conflict\b.*?\bdo\s+(nothing|update)\b")
 _PAGE_BYTES = 8192
 
@@ -215,6 +218,11 @@ class Statement(Struct, frozen=True, omit_defaults=True):
     def aggregates(self) -> bool:
         """True if it gives one row, however many it reads."""
         return re.match(_AGGREGATES, self.text) is not None
+
+    @property
+    def without_rows(self) -> str:
+        """Its text without the number of rows that it has parameters for."""
+        return _ROWS.sub("()", _PARAMETER.sub("$", self.text))
 
     def compared_with(self, table: Table) -> set[str]:
         """Return the columns of a table with which it compares values."""
