@@ -11,6 +11,7 @@ from pgdyno.capture._capturing import captured
 from pgdyno.check import Where, temporary_run_file
 from pgdyno.clone import Capture
 from pgdyno.clone.likeness import Failures, Likeness, likeness
+from pgdyno.clone.queues import scripts_per_s
 from pgdyno.conduct import open_session
 from pgdyno.conduct.watch import Watcher
 from pgdyno.record import RunFile, SliceKind
@@ -48,7 +49,7 @@ def alike(capture: Capture, spec: Spec, seconds: float, watcher: Watcher) -> Lik
             errors = run.errors(slices)
     # Its clients know the transactions without those of the probes.
     clone = _at_rate(clone, round(ledger.done / took_s, 3) if took_s else 0.0)
-    source = _at_rate(capture, sum(each.per_s for each in capture.transactions))
+    source = _at_rate(capture, scripts_per_s(capture))
     clients = sum(group.count for group in spec.clients)
     failures = [Failures(each.count, each.words, each.statement) for each in errors]
     return likeness(
@@ -62,7 +63,7 @@ def alike(capture: Capture, spec: Spec, seconds: float, watcher: Watcher) -> Lik
 
 
 def _at_rate(capture: Capture, per_s: float) -> Capture:
-    """Return a capture with the transactions of scripts in place of commits: a unit has several
+    """Return a capture with the executions of scripts in place of commits: a unit has several
     commits, and commits without a captured statement are in no script."""
     source = capture.source
     cpu_ms = source.cpu_ms

@@ -14,8 +14,9 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from pgdyno.clone._drawing import Drawing, Rounds, short
+from pgdyno.clone._drawing import Drawing, short
 from pgdyno.clone._lines import Lines
+from pgdyno.clone._rounds import Rounds
 from pgdyno.clone._shares import on_average, values_of
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place
@@ -84,11 +85,17 @@ class _Range(Struct, frozen=True):
 class Arguments:
     """The values of one transaction's parameters, as variables that its lines set."""
 
-    def __init__(self, statements: Sequence[Statement], keys: Keys, lines: Lines) -> None:
+    def __init__(
+        self,
+        statements: Sequence[Statement],
+        keys: Keys,
+        lines: Lines,
+        later: Sequence[Statement] = (),
+    ) -> None:
         self._statements = statements
         self._keys = keys
         self._lines = lines
-        self._drawing = Drawing(statements, keys, lines)
+        self._drawing = Drawing(statements, keys, lines, later)
         self._arrays: dict[Place, str] = {}
         """Variable with keys of a column."""
         self._made: dict[str, str] = {}

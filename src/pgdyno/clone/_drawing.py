@@ -10,19 +10,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-
 from pgdyno.clone._lines import Lines
 from pgdyno.clone._pairs import PairedKey
+from pgdyno.clone._rounds import Rounds
 from pgdyno.clone._shares import (
     ALWAYS,
     FOUND,
     SHARES,
+    by_references,
     chosen,
     found_share,
+    found_together,
     must_be_new,
+    new_keys,
     new_share,
     only_grows,
+    skews,
     values_of,
     wants_unset,
 )
@@ -56,31 +59,16 @@ _ROOM_FOR_ALL, _CLIENTS_MAX = 2**52, 4000
 """Free keys from which on the sessions of a load take turns, and the number that each turn has."""
 
 
-class Rounds(Struct, frozen=True):
-    """Times that statements are executed in a loop."""
-
-    most: int
-    text: str
-    """The number, or the variable that has it."""
-
-    def one_of(self, count: int, skew: float | None = None) -> str:
-        """Return the expression of one of so many numbers from 0, all alike or with the exponent of
-        a Zipf distribution. Those of later rounds are higher, so that no two transactions wait for
-        each other."""
-        if self.most == 1:
-            return f"{Keys.skewed(count, skew)} - 1" if skew else f"random(0, {count - 1})"
-        least = f"(:round - 1) * {count} / {self.text}"
-        if count < self.most:
-            return least
-        if skew:
-            return f"{least} + {Keys.skewed(count // self.most, skew)} - 1"
-        return f"random({least}, :round * {count} / {self.text} - 1)"
-
-
 class Drawing:
     """The variables with keys of one transaction."""
 
-    def __init__(self, statements: Sequence[Statement], keys: Keys, lines: Lines) -> None:
+    def __init__(
+        self,
+        statements: Sequence[Statement],
+        keys: Keys,
+        lines: Lines,
+        later: Sequence[Statement] = (),
+    ) -> None:
         self._statements = statements
         self._keys = keys
         self._lines = lines
@@ -94,15 +82,21 @@ class Drawing:
         """Those of rows that are there: a statement has returned them."""
         self._written: dict[str, Statement] = {}
         """Variable with a value of a column that is no key → the statement that has written it."""
+        self._put: dict[tuple[Place, int], str] = {}
+        """Variable with the key of a column in the row that the transaction has put there."""
+        self._together = found_together(later)
+        """Most rows that what follows finds by one value of a column."""
+        self._later = new_keys(later, keys.tables)
+        """Keys of rows that it adds: references without a constraint may name them before."""
         self._filled: set[str] = set()
         """Tables to which the transaction has added rows."""
         self._rows: dict[str, str] = {}
         """Table → variable with the number of a row, from 0."""
-        self._skews = dict(skew for each in statements for skew in self._skewed(each))
+        self._skews = dict(skew for each in statements for skew in skews(each, keys))
         """Exponents of the rows that the transaction updates, by table."""
         self._most: dict[Place, int] = {}
         """Keys of those to which rows refer that the transaction finds by them."""
-        for place in (each for statement in statements for each in self._found(statement)):
+        for place in (each for of in statements for each in by_references(of, keys)):
             root, used = keys.root(place), keys.used(place)
             self._most[root] = min(used, self._most.get(root, used))
         self._pairs = dict.fromkeys(
@@ -120,7 +114,18 @@ class Drawing:
         self._returned |= set() if is_added else {name}
 
     def of(self, statement: Statement, parameter: Parameter, column: Column, turn: int) -> str:
-        """Return the variable with the key of a parameter, which is set unless it was before."""
+        """Return the variable with the key of a parameter: it finds what was put there before."""
+        place = (parameter.table, column.name)
+        if parameter.use == "compared" and (place, turn) in self._put:
+            return self._put[place, turn]
+        name = self._of(statement, parameter, column, turn)
+        is_once = parameter.use == "inserted" and self.rounds.most == 1
+        if is_once and self._keys.root(place) != place:
+            self._put[place, turn] = name
+        return name
+
+    def _of(self, statement: Statement, parameter: Parameter, column: Column, turn: int) -> str:
+        """Return the variable with the key of a row by the columns that refer to each other."""
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
         if parameter.use == "inserted" and turn <= self._repeated(statement, table, column):
@@ -145,16 +150,19 @@ class Drawing:
             not is_value or self._written.setdefault(known, statement) is statement
         ):
             return known
-        if (known_beside := self._paired(statement, parameter, root, turn)) is not None:
-            drawn, share_new = known_beside, 0.0
-        elif (own_part := self._own_part(statement, parameter, turn)) is not None:
-            drawn, share_new = own_part, 0.0
-        elif (of_row := self._keys.of_reference(parameter, self._there_now(turn))) is not None:
-            drawn, share_new = of_row, 0.0
+        there = (
+            self._paired(statement, parameter, root, turn)
+            or self._own_part(statement, parameter, turn)
+            or self._keys.of_reference(parameter, self._there_now(turn))
+        )
+        if there is not None:
+            drawn, share_new = there, 0.0
         elif is_own and (parameter.use == "inserted" or is_single):
             drawn, share_new = self._added(statement, table, column, turn)
         elif is_single:
             drawn, share_new = self._of_other(statement, place, turn)
+        elif parameter.use in WRITING and not turn and self._keys.guessed.get(place) in self._later:
+            drawn, share_new = self._added(statement, self._keys.tables[root[0]], column, turn)
         else:
             drawn, share_new = self._there(statement, parameter, column, turn)
         name = self._lines.set(f"{short(root)}_key", drawn)
@@ -299,15 +307,18 @@ class Drawing:
         )
 
     def _repeated(self, statement: Statement, table: Table, column: Column) -> int:
-        """Return how many rows of an INSERT repeat its first one: those that are not counted, as
-        they are there, of a key all of whose columns refer to others. Which of their combinations
-        are there is not known."""
+        """Return how many rows of an INSERT repeat its first one: all of those that a statement
+        finds by one value, and those that are not counted, as they are there, of a key all of whose
+        columns refer to others. Which of their combinations are there is not known."""
         place = (table.full_name, column.name)
+        count = values_of(statement, place)
+        if not self._keys.is_key(place) and self._together.get(place, 0.0) >= FOUND * count:
+            return count
         keys = [key for key in table.keys if column.name in key and len(key) > 1]
         own = (self._keys.root((place[0], each)) for key in keys for each in key)
         if statement.on_conflict != "nothing" or not keys or any(r[0] == place[0] for r in own):
             return 0
-        return round(values_of(statement, place) - max(1.0, statement.rows))
+        return round(count - max(1.0, statement.rows))
 
     def _in_turn(self, statement: Statement, place: Place, turn: int) -> str:
         """Return the expression of a key that is there; of a statement that updates rows in place
@@ -516,22 +527,6 @@ class Drawing:
         count, root = self._keys.used(place), self._keys.root(place)
         is_other = turn > 0 or (root, 0) in self.variables
         return count if is_other else min(count, self._most.get(root, count))
-
-    def _found(self, statement: Statement) -> Iterator[Place]:
-        """Yield the columns that refer to others by which a statement finds rows."""
-        if statement.rows >= FOUND and not statement.aggregates:
-            for each in statement.parameters:
-                place = each.table, each.column
-                if each.use == "compared" and each.table and self._keys.root(place) != place:
-                    yield place
-
-    def _skewed(self, statement: Statement) -> Iterator[tuple[str, float]]:
-        """Yield a table that a statement updates, with the exponent of its rows."""
-        if first_word(statement.text) == "update":
-            for each in statement.parameters:
-                table = self._keys.tables.get(each.table)
-                if table is not None and table.update_skew and each.use == "compared":
-                    yield table.full_name, table.update_skew
 
 
 def short(place: Place) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pgdyno.clone._scripts import script_of
 from pgdyno.clone.capture_file import Application, Capture
 from pgdyno.clone.keys import Keys
+from pgdyno.clone.queues import own_rates, takings
 from pgdyno.clone.schema import setup_of
 from pgdyno.json_types import Fields
 
@@ -38,19 +40,28 @@ def clone_of(capture: Capture, name: str, scale: float = 1.0, *, one_group: bool
     applications = () if one_group else capture.applications
     keys = Keys(capture.tables, scale, one_group=len(applications) < 2)
     files = [f"{name}-{number}.sql" for number in range(1, len(capture.transactions) + 1)]
-    scripts = {
-        file: script_of(capture, each, keys)
-        for file, each in zip(files, capture.transactions, strict=True)
-    }
+    taking = takings(capture)
+    after = {each.transaction: each.part for each in taking.values()}
+
+    def group(name: str, of: Application, commits_per_s: float) -> Fields:
+        own = replace(of, per_s=tuple(own_rates(of.per_s, taking)))
+        return _group(name, files, own, commits_per_s)
+
     setup = f"{name}-setup.sql"
     fields: Fields = {
         "name": name,
         "workload": {"setup": setup, "superuser": False, "refused": "fail"},
         "clients": [
-            _group(f"application {number}", files, each, _commits_per_s(capture, each))
+            group(f"application {number}", each, _commits_per_s(capture, each))
             for number, each in enumerate(applications, 1)
         ]
-        or [_group("captured", files, capture.all_sessions, capture.source.transactions_per_s)],
+        or [group("captured", capture.all_sessions, capture.source.transactions_per_s)],
+    }
+    used = {part["file"] for each in fields["clients"] for part in each["script"]}
+    scripts = {
+        file: script_of(capture, each, keys, taking.get(place), after.get(place, 0.0))
+        for place, (file, each) in enumerate(zip(files, capture.transactions, strict=True))
+        if file in used
     }
     if capture.source.is_simple:
         fields["load"] = {"protocol": "simple"}

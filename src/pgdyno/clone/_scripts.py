@@ -8,13 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from msgspec import Struct
+
 from pgdyno.clone._arguments import Arguments, compares_rows
-from pgdyno.clone._drawing import Rounds
 from pgdyno.clone._lines import Lines
+from pgdyno.clone._rounds import Rounds
 from pgdyno.clone._shares import ALWAYS, SHARES, on_average
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.outputs import returned_arrays, returned_keys
+from pgdyno.clone.queues import Taking
 from pgdyno.spec.change import first_word
 
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -30,43 +33,80 @@ _OFTEN = 1.5
 """Executions in a transaction from which on a statement is repeated."""
 
 
-def script_of(capture: Capture, transaction: Transaction, keys: Keys) -> str:
-    """Return the script of a transaction."""
-    return _Script(capture, transaction, keys).text()
+class _Part(Struct, frozen=True):
+    """A transaction of a script."""
+
+    transaction: Transaction
+    share: float = 1.0
+    """Of the executions of the script that have it."""
+    chances: tuple[float, float] = (0.0, 1.0)
+    """Its executions in the script: those with many statements come first."""
+
+
+def script_of(
+    capture: Capture,
+    transaction: Transaction,
+    keys: Keys,
+    taking: Taking | None = None,
+    after: float = 0.0,
+) -> str:
+    """Return the script of a transaction, with the one that takes the rows that it puts into a
+    queue; ``after`` is the part of its executions that follow others in this way."""
+    parts = [_Part(transaction, chances=(after, 1.0))]
+    if taking is not None:
+        share = taking.share if taking.share < ALWAYS else 1.0
+        other = capture.transactions[taking.transaction]
+        parts.append(_Part(other, share, (0.0, taking.part)))
+    return _Script(capture, parts, keys).text()
 
 
 class _Script:
     """A script that is being written."""
 
-    def __init__(self, capture: Capture, transaction: Transaction, keys: Keys) -> None:
-        self._transaction = transaction
+    def __init__(self, capture: Capture, parts: Sequence[_Part], keys: Keys) -> None:
+        self._parts = parts
         self._keys = keys
         self._is_simple = capture.source.is_simple
-        self._statements = [capture.statements[each.statement] for each in transaction.steps]
+        steps = [each for part in parts for each in part.transaction.steps]
+        self._statements = [capture.statements[each.statement] for each in steps]
         self._lines = Lines()
-        self._arguments = Arguments(self._statements, keys, self._lines)
+        always = parts[-1].chances[1]
+        behind = [*zip(self._statements, steps, strict=True)][len(parts[0].transaction.steps) :]
+        later = [statement for statement, step in behind if _chance(step) >= always]
+        self._arguments = Arguments(self._statements, keys, self._lines, later)
         self._chance = ""
         """Variable by which parts of the transactions are chosen: what a transaction has seldom
         comes together."""
+        self._chances = (0.0, 1.0)
+        """Executions of a transaction that its script has."""
         self._taken: dict[str, float] = {}
         """Share of the transactions that have a statement, by what others are in its place."""
         self._shares: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
         """Numbers of parameters of statements that are the same but for their number of rows, and
         shares of the transactions that have them."""
-        for statement, step in zip(self._statements, transaction.steps, strict=True):
+        for statement, step in zip(self._statements, steps, strict=True):
             size = len(statement.parameters), _share(step)
             self._shares[statement.without_rows].append(size)
 
     def text(self) -> str:
         """Return the script."""
-        if self._transaction.block:
+        first = 0
+        for part in self._parts:
+            with self._by_chance(0.0, part.share):
+                self._chance, self._chances = "", part.chances
+                self._write_transaction(part.transaction, first)
+            first += len(part.transaction.steps)
+        return self._lines.text()
+
+    def _write_transaction(self, transaction: Transaction, first: int) -> None:
+        """Write a transaction; the place of its first statement is among those of the script."""
+        if transaction.block:
             self._lines.add("begin;")
-        for times, chance, group in _groups(self._transaction.steps):
+        for times, chance, group in _groups(transaction.steps, first):
             with self._by_chance(0.0, chance):
                 self._write(group, times)
-        if self._transaction.block:
+        if transaction.block:
             self._lines.add("commit;")
-        return self._lines.text()
 
     def _write(self, group: Sequence[tuple[int, Step]], times: float) -> None:
         if times == 1:
@@ -170,7 +210,8 @@ class _Script:
         if most - least >= 1:
             yield
             return
-        self._chance = self._chance or self._lines.set("chance", f"random(1, {SHARES})")
+        low, high = (round(each * SHARES) for each in self._chances)
+        self._chance = self._chance or self._lines.set("chance", f"random({low + 1}, {high})")
         above = f":{self._chance} > {round(least * SHARES)} and " if least else ""
         highest = max(1, round(most * SHARES))
         self._lines.add(f"\\if {above}:{self._chance} <= {highest}")
@@ -236,12 +277,14 @@ def _repeated(step: Step) -> tuple[float, float]:
     return (times, round(chance, 2)) if times >= _OFTEN else (1.0, 1.0)
 
 
-def _groups(steps: Sequence[Step]) -> Iterator[tuple[float, float, list[tuple[int, Step]]]]:
+def _groups(
+    steps: Sequence[Step], start: int
+) -> Iterator[tuple[float, float, list[tuple[int, Step]]]]:
     """Yield steps that follow each other and are repeated as often, with the mean of their
-    executions and the chance of all; each step with its place."""
+    executions and the chance of all; each step with its place, from ``start`` on."""
     group: list[tuple[int, Step]] = []
     first = (0.0, 0.0)
-    for place, step in enumerate(steps):
+    for place, step in enumerate(steps, start):
         times, chance = _repeated(step)
         if group and (chance != first[1] or abs(times - first[0]) > _SAME * first[0]):
             yield *first, group

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
-from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table
-from pgdyno.clone.keys import Place
+from pgdyno.clone.capture_file import SHORTENED, WRITING, Column, Parameter, Statement, Table
+from pgdyno.clone.keys import Keys, Place
+from pgdyno.spec.change import first_word
 from pgdyno.spec.sql_text import NAME
 
 ALWAYS = 0.95
@@ -17,6 +18,7 @@ SHARES = 1000
 """Parts of a whole in chances."""
 FOUND = 0.5
 """Rows of a call from which on a statement finds what it looks for."""
+_WITH = re.compile(r"(?i)\s*with\b")
 _AND = re.compile(r"(?i)\band\b")
 _JOINS = re.compile(r"(?i)\b(?:join|union|using|exists|or)\b|\bfrom\s+[^\s,]+(?:\s+\w+)?\s*,")
 """Words, and a list of tables, by which a statement may find nothing although its row is there."""
@@ -33,15 +35,57 @@ def on_average(mean: float) -> str:
     return f"{least} + {chosen(mean - least, '1', '0')}"
 
 
+def by_references(statement: Statement, keys: Keys) -> Iterator[Place]:
+    """Yield the columns that refer to others by which a statement finds rows."""
+    if statement.rows >= FOUND and not statement.aggregates:
+        for each in statement.parameters:
+            place = each.table, each.column
+            if each.use == "compared" and each.table and keys.root(place) != place:
+                yield place
+
+
+def skews(statement: Statement, keys: Keys) -> Iterator[tuple[str, float]]:
+    """Yield a table that a statement updates, with the exponent of its rows."""
+    if first_word(statement.text) == "update":
+        for each in statement.parameters:
+            table = keys.tables.get(each.table)
+            if table is not None and table.update_skew and each.use == "compared":
+                yield table.full_name, table.update_skew
+
+
 def must_be_new(statement: Statement, parameter: Parameter, table: Table) -> bool:
     """Return whether a value may be in no other row: that of a column that is a key by itself."""
     is_written = parameter.use in WRITING and (parameter.column,) in table.keys
     return is_written and not statement.on_conflict
 
 
+def new_keys(statements: Iterable[Statement], tables: Mapping[str, Table]) -> set[Place]:
+    """Return the columns of which statements give new rows a key by itself."""
+    return {
+        (each.table, each.column)
+        for statement in statements
+        for each in statement.parameters
+        if each.use == "inserted" and each.table in tables
+        if must_be_new(statement, each, tables[each.table])
+    }
+
+
 def values_of(statement: Statement, place: Place) -> int:
     """Return how many values for a column a statement has: one for each row that it inserts."""
     return max(1, sum((each.table, each.column) == place for each in statement.parameters))
+
+
+def found_together(statements: Iterable[Statement]) -> dict[Place, float]:
+    """Return the most rows that a statement finds by a single value of a column, and by no other
+    column."""
+    found: dict[Place, float] = {}
+    for each in statements:
+        compared = [of for of in each.parameters if of.use == "compared"]
+        is_other = each.aggregates or SHORTENED in each.text or _WITH.match(each.text)
+        if len(compared) == 1 and not (is_other or compared[0].type.endswith("[]")):
+            place = compared[0].table, compared[0].column
+            found[place] = max(each.rows, found.get(place, 0.0))
+    return found
 
 
 def only_grows(statement: Statement, column: Column) -> bool:
