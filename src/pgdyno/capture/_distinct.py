@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
+from pgdyno.capture._texts import is_recursive
 from pgdyno.capture._told import with_told
 from pgdyno.clone.capture_file import SHORTENED, Reference, Statement, Table
 from pgdyno.clone.keys import GROWING_MIN, Keys, Place
@@ -75,7 +76,7 @@ def _compared(statement: Statement) -> set[Place]:
     compared = {(each.table, each.column) for each in used if each.use == "compared"}
     is_one = len({table for table, _ in compared}) == 1 and len(compared) == len(used)
     tells = is_one and not statement.aggregates and statement.rows >= _ROWS_MIN
-    return compared if tells else set()
+    return compared if tells and not is_recursive(statement.text) else set()
 
 
 def _told(

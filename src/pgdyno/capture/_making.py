@@ -17,11 +17,12 @@ from pgdyno.capture._nulls import with_nulls
 from pgdyno.capture._order import possible_order
 from pgdyno.capture._parameters import Unplannable, planned
 from pgdyno.capture._period import Load
+from pgdyno.capture._recursion import Recursion
 from pgdyno.capture._schema import EmptySchema
 from pgdyno.capture._server import SourceServer
 from pgdyno.capture._settings import SourceSettings
 from pgdyno.capture._skew import Updates
-from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
+from pgdyno.capture._texts import begins, is_kept, without_values
 from pgdyno.capture._transactions import Kind, Seen
 from pgdyno.capture._units import from_beginning, together_but_for_rows
 from pgdyno.capture._upserts import with_added
@@ -62,10 +63,12 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
         gaps.append(f"utility statements are left out: {listed(sorted(left_out))}")
     changed = _changed(server, load)
     with _schema(server, load, texts, gaps) as schema:
-        found = _statements(schema, texts, load, gaps)
+        recursion = Recursion(schema)
+        found = _statements(schema, texts, load, recursion, gaps)
         inserted = {table.full_name: rows.inserted / load.seconds for table, rows in changed}
         statements = with_added(found, inserted)
-        told = with_nulls(schema.tables, statements.values(), schema.functions)
+        told = recursion.with_paths(schema.tables)
+        told = with_nulls(told, statements.values(), schema.functions)
         told = with_widths(told, statements.values())
         # Statements found the rows of the middle of the period.
         rows = {
@@ -212,34 +215,39 @@ def _kinds(load: Load, calls: Mapping[str, float], gaps: list[str]) -> list[Kind
 
 
 def _statements(
-    schema: EmptySchema, texts: Mapping[str, str], load: Load, gaps: list[str]
+    schema: EmptySchema,
+    texts: Mapping[str, str],
+    load: Load,
+    recursion: Recursion,
+    gaps: list[str],
 ) -> dict[str, Statement]:
     """Return the statements that can be executed on the schema."""
     found: dict[str, Statement] = {}
     calls_of = Calls(schema.connection, schema.by_name)
     refused = []
     kept = {key: text for key, text in texts.items() if is_kept(text)}
-    if any(map(is_recursive, kept.values())):
-        gaps.append("recursive queries are left out: rows here may refer to each other in a circle")
     for key, text in kept.items():
-        if is_recursive(text):
-            continue
         try:
             plain, parameters = planned(schema.connection, without_values(text), schema.by_name)
         except Unplannable as why:
             refused.append(str(why))
             continue
+        if (known := recursion.parameters(plain, parameters)) is None:
+            continue
         rise = load.rises[key]
         calls = rise["calls"] or 1.0
         statement = Statement(
             text=plain,
-            parameters=calls_of.resolved(plain, parameters),
+            parameters=calls_of.resolved(plain, known),
             calls_per_s=round(calls / load.seconds, 4),
             rows=round((rise["rows"] or 0.0) / calls, 4),
             ms=round((rise["exec_ms"] or 0.0) / calls, 6),
             wal_bytes=round((rise["wal_bytes"] or 0.0) / calls, 2),
         )
         found[key] = load.accesses.with_pages(statement, key, rise)
+    if recursion.left_out:
+        number = counted(recursion.left_out, "recursive query is", "recursive queries are")
+        gaps.append(f"{number} left out: rows here may refer to each other in a circle")
     if refused:
         number = counted(len(refused), "statement is", "statements are")
         gaps.append(f"{number} left out, as the schema here does not have all of it: {refused[0]}")

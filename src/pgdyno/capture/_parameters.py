@@ -46,6 +46,8 @@ _COMPUTED = re.compile(r"\$\d+(?=\s*[-+*/%]\s*\$\d)")
 _WITH_TEXT = re.compile(r"\b(\w+(?: \w+)*) = text\b")
 """Types in the message about an operator that the server does not have."""
 _IN_VALUES = re.compile(r"(?i)\bin\s*\(\s*values\s*\([^()]*\)(?:\s*,\s*\([^()]*\))*")
+_NAMED = re.compile(r"(?i)\$\d+(?=\s+as\s)")
+"""Values of columns with a name, such as the depth with which a recursive query begins."""
 _UNTYPED = re.compile(r"\$\d+(?![\d:])")
 _NAME = "pgdyno_capture"
 _OF_VALUES, _CHANGING = "Values Scan", "ModifyTable"
@@ -69,24 +71,30 @@ def planned(
 
     try:
         typed, types = _prepared(connection, text)
-        answer = connection.execute(
-            f"explain (generic_plan, verbose, format json) {typed}".encode(), prepare=False
-        ).fetchone()
+        top = generic_plan(connection, typed)
     except psycopg.Error as problem:
         raise Unplannable(problem.diag.message_primary or str(problem)) from None
-    assert answer is not None
-    plan = read_plan(answer[0][0])
-    found = {**dict(_limits(typed)), **dict(_uses(plan.root, typed, tables))}
+    found = {**dict(_limits(typed)), **dict(_uses(top, typed, tables))}
     return typed, tuple(
         Parameter(type_, *found.get(number, ("other", "", "")))
         for number, type_ in enumerate(types, 1)
     )
 
 
+def generic_plan(connection: psycopg.Connection, text: str) -> Node:
+    """Return the plan of a statement for any parameters. Raises psycopg.Error."""
+    answer = connection.execute(
+        f"explain (generic_plan, verbose, format json) {text}".encode(), prepare=False
+    ).fetchone()
+    assert answer is not None
+    return read_plan(answer[0][0]).root
+
+
 def _prepared(connection: psycopg.Connection, text: str) -> tuple[str, list[str]]:
     """Return a statement and the types of its parameters. Those that could be of any type, such as
-    the ones that jsonb_build_object takes, are texts, those of a series or a sum numbers, and
-    those of IN (VALUES …) of the type that they are compared with.
+    the ones that jsonb_build_object takes, are texts, those of a series or a sum numbers, those
+    of IN (VALUES …) of the type that they are compared with, and those that have a name and are no
+    texts numbers.
     Raises psycopg.Error."""
     import psycopg
 
@@ -117,7 +125,8 @@ def _with_type(text: str, problem: psycopg.Error) -> str:
     if isinstance(problem, psycopg.errors.UndefinedFunction):
         compared = _WITH_TEXT.search(problem.diag.message_primary or "")
         untyped = rf"\g<0>::{compared[1]}" if compared else r"\g<0>"
-        return _IN_VALUES.sub(lambda each: _UNTYPED.sub(untyped, each[0]), text)
+        typed = _IN_VALUES.sub(lambda each: _UNTYPED.sub(untyped, each[0]), text)
+        return typed if typed != text else _NAMED.sub(r"\g<0>::bigint", text)
     if isinstance(problem, psycopg.errors.AmbiguousFunction):
         typed = _SERIES.sub(lambda each: _PLACE.sub(r"\g<0>::bigint", each[0]), text)
         typed = _COMPUTED.sub(r"\g<0>::bigint", typed)
@@ -170,7 +179,7 @@ def _is_beside(text: str, number: int, column: str) -> bool:
 def _compared(condition: str, relations: Mapping[str, str], lists: Lists) -> Iterator[Found]:
     for each in all_comparisons(condition):
         for (side, other), bounds in zip(each.sides(), _BOUNDS, strict=True):
-            column, numbers = _column(side, relations), _numbers(other, relations, lists)
+            column, numbers = column_of(side, relations), _numbers(other, relations, lists)
             if column is not None:
                 use = bounds.get(each.operator, "compared")
                 yield from ((number, (use, *column)) for number in numbers)
@@ -179,7 +188,7 @@ def _compared(condition: str, relations: Mapping[str, str], lists: Lists) -> Ite
                     yield int(computed[2]), ("added", *column)
 
 
-def _column(side: str, relations: Mapping[str, str]) -> tuple[str, str] | None:
+def column_of(side: str, relations: Mapping[str, str]) -> tuple[str, str] | None:
     """Return table and column of a side that depends on one column alone."""
     found = {(folded(alias), folded(name)) for alias, name in _COLUMN.findall(side)}
     if len(found) != 1:

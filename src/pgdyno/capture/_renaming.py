@@ -21,6 +21,7 @@ from pgdyno.capture._calls import Calls
 from pgdyno.capture._code import is_of_no_schema
 from pgdyno.capture._parameters import Unplannable, planned
 from pgdyno.capture._queries import rows_of
+from pgdyno.capture._recursion import Recursion
 from pgdyno.capture._schema import EmptySchema
 from pgdyno.clone.capture_file import Capture, Reference, Scans, Table, sequence_name
 from pgdyno.clone.keys import Keys
@@ -73,14 +74,15 @@ def renamed(capture: Capture) -> Capture:
     found = with_names(capture, Names(capture, words | _plpgsql_words()))
     wrong = set()
     with EmptySchema(found.tables, found.functions, found.views) as schema:
-        calls = Calls(schema.connection, schema.by_name)
+        calls, recursion = Calls(schema.connection, schema.by_name), Recursion(schema)
         for number, each in enumerate(found.statements):
             try:
                 _, parameters = planned(schema.connection, each.text, schema.by_name)
             except Unplannable:
                 wrong.add(number)
                 continue
-            if calls.resolved(each.text, parameters) != each.parameters:
+            known = recursion.parameters(each.text, parameters)
+            if known is None or calls.resolved(each.text, known) != each.parameters:
                 wrong.add(number)
     found = replace(
         found,

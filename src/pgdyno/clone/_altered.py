@@ -83,7 +83,8 @@ def _of_table(table: Table, known: dict[str, Table]) -> Iterator[str]:
         yield f"a primary key of {table.full_name} without columns"
     partitioned = [] if table.partitions is None else [table.partitions.columns]
     references = [*table.references, *table.likely]
-    own = [*table.keys, *partitioned, *(each.columns for each in references)]
+    paths = [table.path] if table.path else []
+    own = [*table.keys, *partitioned, *paths, *(each.columns for each in references)]
     for columns in own:
         if not columns or not set(names).issuperset(columns) or _twice(columns):
             yield f"a key of {table.full_name} with columns that it does not have"

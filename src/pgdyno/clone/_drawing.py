@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.clone._lines import Lines
 from pgdyno.clone._pairs import PairedKey
+from pgdyno.clone._paths import STEP
 from pgdyno.clone._rounds import Rounds
 from pgdyno.clone._shares import (
     ALWAYS,
@@ -30,7 +31,7 @@ from pgdyno.clone._shares import (
     wants_unset,
 )
 from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table
-from pgdyno.clone.keys import GROWING_MIN, STEP, Keys, Place, is_in_order
+from pgdyno.clone.keys import GROWING_MIN, Keys, Place, is_in_order
 from pgdyno.clone.values import EPOCH_S, follows_keys, is_signed, is_text, is_time, most_key
 from pgdyno.spec.change import first_word
 from pgdyno.spec.sql_text import NAME, folded
@@ -142,7 +143,8 @@ class Drawing:
             return self._lines.set(
                 f"{short(place)}_key", self._following(statement, place, column, turn)
             )
-        known = self.variables.get((kept, turn))
+        drawn_before = self._earlier(statement, parameter, turn)
+        known = None if drawn_before else self.variables.get((kept, turn))
         self._filled |= {table.full_name} if parameter.use == "inserted" else set()
         is_own = root == place and table.is_in_key(column)
         is_value = parameter.use in WRITING and root == place and not is_own
@@ -151,7 +153,8 @@ class Drawing:
         ):
             return known
         there = (
-            self._paired(statement, parameter, root, turn)
+            drawn_before
+            or self._paired(statement, parameter, root, turn)
             or self._own_part(statement, parameter, turn)
             or self._keys.of_reference(parameter, self._there_now(turn))
         )
@@ -269,6 +272,24 @@ class Drawing:
             return None if number is None else (f":{number}", paired.pair.rows)
         count = max(rows, self._keys.count((name, key[0])))
         return (f":{drawn[0]} - 1", count) if len(key) == 1 else None
+
+    def _earlier(self, statement: Statement, parameter: Parameter, turn: int) -> str | None:
+        """Return the key of an earlier row than the one beside it, where recursive queries go from
+        one to the other; None of other keys."""
+        table = self._keys.tables[parameter.table]
+        path = self._keys.path(table)
+        if path is None or (beside := path.beside(statement, parameter)) is None:
+            return None
+        column = next(each for each in table.columns if each.name == path.later)
+        other = max(0, turn + beside[1])
+        is_known = (self._keys.root((table.full_name, path.later)), other) in self.variables
+        later = self.of(statement, beside[0], column, other)
+        if later in self._returned:
+            return None
+        if not is_known:  # No row is before the first one.
+            self._lines.add(f"\\set {later} greatest(2, :{later})")
+        most = self._lines.set("earlier", path.before(f":{later}"))
+        return f"random(least(1, :{most}), :{most})"
 
     def _finds_nothing(
         self, statement: Statement, parameter: Parameter, table: Table, column: Column

@@ -131,6 +131,9 @@ class Table(Struct, frozen=True, omit_defaults=True):
     references: tuple[Reference, ...] = ()
     likely: tuple[Reference, ...] = ()
     """References that no constraint has, and that names showed before they were replaced."""
+    path: tuple[str, ...] = ()
+    """Two columns by which recursive queries go from row to row: the second one names an earlier
+    row than the first."""
     indexes: tuple[Index, ...] = ()
     options: tuple[str, ...] = ()
     """Storage parameters: NAME=VALUE."""

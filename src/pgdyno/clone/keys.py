@@ -15,6 +15,7 @@ from pgdyno.clone._likely import Place as Place
 from pgdyno.clone._likely import likely_references
 from pgdyno.clone._lone import LoneKey
 from pgdyno.clone._pairs import PairedKey, paired_keys
+from pgdyno.clone._paths import STEP, Path
 from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table
 from pgdyno.clone.values import value_of
 
@@ -34,8 +35,6 @@ _ORDERED_MIN = 0.9
 _ZIPF_MIN, _ZIPFIAN_MIN = 0.99, 1.001
 """Exponent from which on random_zipfian is used, and the least that it takes."""
 _PARTS = 10**12
-STEP = 7919
-"""A prime, by which rows of a composite key are spread over those that they refer to."""
 
 
 class Keys:
@@ -303,6 +302,8 @@ class Keys:
     def of_row(self, table: Table, column: Column) -> str:
         """Return the expression of a column's key in the row ``:row``."""
         place, rows = (table.full_name, column.name), self.rows(table)
+        if (of_path := self._of_path(table, column)) is not None:
+            return of_path
         if (lone := self._lone_keys.get(place)) is not None:
             return lone.other(self.root(place), ":row")
         if (column.name,) in table.keys:
@@ -330,6 +331,31 @@ class Keys:
             is_unique = self._distinct(column, rows) >= _UNIQUE_MIN * rows
             return f"permute(:row, {rows}) + 1" if is_unique else self.drawn(place)
         return self.drawn(place, frequent)
+
+    def path(self, table: Table) -> Path | None:
+        """Return the path of a table over which recursive queries go, if it has one."""
+        if not table.path:
+            return None
+        later, earlier = table.path
+        root = self.root((table.full_name, later))
+        is_tree = root == (table.full_name, later)
+        return Path(later, earlier, is_tree, self.rows(table), self.count(root))
+
+    def is_first(self, table: Table, column: Column) -> str | None:
+        """Return the condition by which the row ``:row`` refers to none in a column, as it is the
+        first one of a tree; None if there is none."""
+        path = self.path(table)
+        if path is None or not path.is_tree or column.name != path.earlier:
+            return None
+        own = table.column(path.later)
+        return None if own is None else f"{self.of_row(table, own)} = 1"
+
+    def _of_path(self, table: Table, column: Column) -> str | None:
+        path = self.path(table)
+        if path is None or column.name not in table.path:
+            return None
+        own = table.column(path.later) if path.is_tree and column.name == path.earlier else None
+        return path.of_row(column.name, "" if own is None else f"({self.of_row(table, own)})")
 
     def _is_in_order(self, table: Table, column: Column) -> bool:
         """Return whether a key follows the order of the rows, as far as is known of it, or else of

@@ -294,6 +294,8 @@ def _cell(table: Table, column: Column, keys: Keys) -> str:
     nulls = round(column.null_share * _SHARES)
     if nulls == _SHARES:
         return "null"
+    if (is_first := keys.is_first(table, column)) is not None:
+        value = f"case when {is_first} then null else {value} end"
     if not nulls or table.is_in_key(column) or value.startswith("'"):
         return value
     return f"case when random(1, {_SHARES}) <= {nulls} then null else {value} end"

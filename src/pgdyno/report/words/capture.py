@@ -207,6 +207,8 @@ def _parts(table: Table) -> Iterator[str]:
         yield f"  {kind} ({', '.join(key)})"
     for each in table.references:
         yield f"  ({', '.join(each.columns)}) references {each.table} ({', '.join(each.keys)})"
+    if table.path:
+        yield f"  recursive queries go from row to row by {' and '.join(table.path)}"
     for index in table.indexes:
         yield f"  {'unique ' if index.unique else ''}index {index.sql}"
     yield from (f"  {each}" for each in table.checks)
