@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pgdyno.clone.capture_file import (
+    SHORTENED,
     Capture,
     Column,
     Parameter,
@@ -85,6 +86,17 @@ def test_it_is_alike_itself() -> None:
     found = compared(SOURCE)
     assert found.is_alike
     assert found.judged == len(found.compared) > 12
+
+
+def test_lists_are_compared_with_lists() -> None:
+    texts = "select from t where id in ($1)", f"select from t where id in ($1 {SHORTENED})"
+    one, several = (
+        replace(SELECT, text=text, rows=rows) for text, rows in zip(texts, (1.0, 4.0), strict=True)
+    )
+    source = replace(SOURCE, statements=(one, several))
+    found = likeness(source, source, clients=4, done=20_000, failed=0)
+    rows = [each for each in found.compared if each.name == "rows of a call"]
+    assert [each.verdict for each in rows] == ["alike", "alike"]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from pgdyno.clone.capture_file import Capture, Statement, Table
+from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Table
 from pgdyno.clone.difference import (
     CALLS_MIN,
     DIFFERENCE_MIN,
@@ -176,14 +176,20 @@ def _errors(source: Capture, clone: Capture, done: int, failed: int) -> Iterator
 
 
 def _pairs(source: Capture, clone: Capture) -> list[tuple[Statement, Statement]]:
-    """Return the statements that both execute often enough."""
+    """Return the statements that both execute often enough: with lists, as far as both have
+    them, and with single values."""
     there = {shape_of(each.text): each for each in clone.statements}
+    exactly = {_shape_with_list(each): each for each in clone.statements}
     both = (
-        (each, there[shape_of(each.text)])
+        (each, exactly.get(_shape_with_list(each)) or there[shape_of(each.text)])
         for each in by_time(source.statements)
         if shape_of(each.text) in there
     )
     return [(one, other) for one, other in both if is_often(source, one) and is_often(clone, other)]
+
+
+def _shape_with_list(statement: Statement) -> tuple[str, bool]:
+    return shape_of(statement.text), SHORTENED in statement.text
 
 
 def _data(source: Capture, clone: Capture) -> Iterator[Compared]:
