@@ -144,3 +144,12 @@ def test_groups_are_values_that_are_copied_with_their_rows(rows: float, told: fl
     assert [each.distinct for each in orders.columns if each.name == "state"] == [told]
     copied = [Reference(("state",), "public.orders", ("state",))] if told else []
     assert [*queue.likely] == copied
+
+
+def test_values_that_statistics_tell_are_copied_with_their_rows() -> None:
+    columns = tuple(
+        replace(each, distinct=3.0) if each.name == "state" else each for each in _ORDERS.columns
+    )
+    copies = Statement("insert into orders (state) select state from queue", (), 1.0, 1.0, 1.0, 1.0)
+    _, queue = with_distinct((replace(_ORDERS, columns=columns), _QUEUE), [copies], {})
+    assert [*queue.likely] == [Reference(("state",), "public.orders", ("state",))]

@@ -51,8 +51,15 @@ def with_distinct(
         tables = _with(tables, told)
     keys = Keys(tables)
     groups = dict(group for each in reversed(by_calls) for group in _grouped(each, keys))
-    copied = [both for each in by_calls for both in _copied(each, keys) if both[0] in groups]
-    return tuple(_with_likely(table, copied) for table in _with(tables, groups))
+    tables = _with(tables, groups)
+    known = {
+        (table.full_name, each.name)
+        for table in tables
+        for each in table.columns
+        if each.distinct is not None
+    }
+    copied = [both for each in by_calls for both in _copied(each, keys) if both[0] in known]
+    return tuple(_with_likely(table, copied) for table in tables)
 
 
 def _with(tables: tuple[Table, ...], told: Mapping[Place, float]) -> tuple[Table, ...]:
