@@ -974,12 +974,14 @@ def test_a_flag_is_set_where_it_was_not() -> None:
     assert "\\set t_done_key 2" in found
 
 
-def test_a_value_that_only_grows_is_higher_each_time() -> None:
+@pytest.mark.parametrize("correlation", [None, 0.8])
+def test_a_value_that_only_grows_is_higher_each_time(correlation: float | None) -> None:
     text = (
         "insert into t (kind, id) values ($1, $2) on conflict (kind) do update"
         " set id = excluded.id where t.id < excluded.id"
     )
-    table = _table(keys=(("kind",),))
+    columns = (replace(_ID, correlation=correlation), _KIND)
+    table = _table(columns=columns, keys=(("kind",),))
     found = _script(
         _statement(text, _parameter("inserted", "kind"), _parameter("inserted")), table=table
     )

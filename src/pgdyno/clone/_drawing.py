@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from pgdyno.clone._lines import Lines
 from pgdyno.clone._pairs import PairedKey
 from pgdyno.clone._paths import STEP
@@ -132,17 +134,15 @@ class Drawing:
         if parameter.use == "inserted" and turn <= self._repeated(statement, table, column):
             turn = 0
         is_single = must_be_new(statement, parameter, table)
-        kept = root
         is_added = self.variables.get((root, turn)) in self._new - self._returned
-        if is_added and self._is_older(statement, parameter):
-            kept = place
+        kept = place if is_added and self._is_older(statement, parameter) else root
         if self._finds_nothing(statement, parameter, table, column):
             least = self._keys.count(place) + 1
             return self._lines.set(f"{short(root)}_key", f"random({least}, {most_key(column)})")
         if parameter.use == "inserted" and only_grows(statement, column):
-            return self._lines.set(
-                f"{short(place)}_key", self._following(statement, place, column, turn)
-            )
+            grown = replace(column, correlation=1.0)
+            drawn = self._following(statement, place, grown, turn)
+            return self._lines.set(f"{short(place)}_key", drawn)
         drawn_before = self._earlier(statement, parameter, turn)
         known = None if drawn_before else self.variables.get((kept, turn))
         self._filled |= {table.full_name} if parameter.use == "inserted" else set()
@@ -505,7 +505,9 @@ class Drawing:
         least, most = self._keys.count(place) + 1, most_key(column)
         if is_time(column) and is_in_order(column) and not self._keys.is_key(place):
             return f"{least} + :txn"
-        if most - least < _ROOM_MIN or not (follows_keys(column) and self._is_in_order(place)):
+        if most - least < _ROOM_MIN or not (
+            follows_keys(column) and self._is_in_order(place, column)
+        ):
             new = f"random({least}, {most})"
             # Rows without order have new ones on both sides.
             return new if is_in_order(column) or not is_signed(column) else f"{new} * {_SIGN}"
@@ -520,13 +522,11 @@ class Drawing:
         room = most - least + 1
         return f"{least} + mod({_PLACE.format(room)} + {number}, {room})"
 
-    def _is_in_order(self, place: Place) -> bool:
+    def _is_in_order(self, place: Place, column: Column) -> bool:
         """Return whether new rows have higher keys. In a key of several columns those behind the
         first one begin again with each of its values, so that their correlation does not tell."""
-        table = self._keys.tables[place[0]]
-        column = table.column(place[1])
-        assert column is not None
-        return is_in_order(column) or any(column.name in each[1:] for each in table.keys)
+        keys = self._keys.tables[place[0]].keys
+        return is_in_order(column) or any(column.name in each[1:] for each in keys)
 
     def _of_other(self, statement: Statement, place: Place, turn: int) -> tuple[str, float]:
         """Return the expression of a key for a table with at most one row for each of another's,
