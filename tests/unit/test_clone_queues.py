@@ -64,7 +64,7 @@ def test_the_rows_that_one_puts_are_those_that_the_other_takes() -> None:
     clone = clone_of(capture, "x")
     for name, text in clone.scripts.items():
         check_script(text, name)
-    assert clone.scripts["x-1.sql"] == snapshot("""\
+    assert clone.scripts["x-1-2.sql"] == snapshot("""\
 \\set batches_batch_id_key 501 + (:began - 1735689600) * 16777216 + :txn * 4000 + :client_id
 \\set jobs_note_key case when random(1, 1000) <= 417 then random(6, 2147483647) else random(1, 5) end
 \\set jobs_note_key_2 case when random(1, 1000) <= 417 then random(6, 2147483647) else random(1, 5) end
@@ -76,8 +76,8 @@ commit;
 """)
     (group,) = clone.fields["clients"]
     assert [(each["file"], each["weight"]) for each in group["script"]] == [
-        ("x-1.sql", 1000),
         ("x-2.sql", 200),
+        ("x-1-2.sql", 1000),
     ]
     assert group["arrival"] == {"rate": 12.0}
     assert scripts_per_s(capture) == 12.0
@@ -85,7 +85,18 @@ commit;
 
 def test_no_script_is_left_of_what_takes_all() -> None:
     clone = clone_of(_capture(_PUTS, replace(_TAKES, per_s=10.0)), "x")
-    assert [*clone.scripts] == ["x-1.sql"]
+    assert [*clone.scripts] == ["x-1-2.sql"]
+
+
+def test_what_nothing_follows_has_a_script_of_its_own() -> None:
+    """The last COMMIT of a script is executed each time."""
+    puts = replace(_PUTS, per_s=20.0, steps=(Step(0, 0.5),))
+    clone = clone_of(_capture(puts, replace(_TAKES, per_s=10.0)), "x")
+    assert [*clone.scripts] == ["x-1.sql", "x-1-2.sql"]
+    alone, both = clone.scripts.values()
+    assert "\\set chance random(501, 1000)\n\\if :chance <= 500\ninsert into jobs" in alone
+    assert "\\set chance random(1, 500)\n\\if :chance <= 500\ninsert into jobs" in both
+    assert both.endswith("commit;\n")
 
 
 @pytest.mark.parametrize(

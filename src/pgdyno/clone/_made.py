@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from pgdyno.clone._scripts import script_of
+from pgdyno.clone._scripts import Part, script_of_parts
 from pgdyno.clone.capture_file import Application, Capture
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.queues import own_rates, takings
@@ -39,13 +38,10 @@ def clone_of(capture: Capture, name: str, scale: float = 1.0, *, one_group: bool
     ``one_group`` of clients, or in one for each application."""
     applications = () if one_group else capture.applications
     keys = Keys(capture.tables, scale, one_group=len(applications) < 2)
-    files = [f"{name}-{number}.sql" for number in range(1, len(capture.transactions) + 1)]
-    taking = takings(capture)
-    after = {each.transaction: each.part for each in taking.values()}
+    scripts = _Scripts(capture, name)
 
     def group(name: str, of: Application, commits_per_s: float) -> Fields:
-        own = replace(of, per_s=tuple(own_rates(of.per_s, taking)))
-        return _group(name, files, own, commits_per_s)
+        return _group(name, scripts.rates(of.per_s), of, commits_per_s)
 
     setup = f"{name}-setup.sql"
     fields: Fields = {
@@ -57,15 +53,11 @@ def clone_of(capture: Capture, name: str, scale: float = 1.0, *, one_group: bool
         ]
         or [group("captured", capture.all_sessions, capture.source.transactions_per_s)],
     }
-    used = {part["file"] for each in fields["clients"] for part in each["script"]}
-    scripts = {
-        file: script_of(capture, each, keys, taking.get(place), after.get(place, 0.0))
-        for place, (file, each) in enumerate(zip(files, capture.transactions, strict=True))
-        if file in used
-    }
     if capture.source.is_simple:
         fields["load"] = {"protocol": "simple"}
-    return Clone(fields, setup, setup_of(keys, capture.functions, capture.views), scripts)
+    used = {part["file"] for each in fields["clients"] for part in each["script"]}
+    setup_text = setup_of(keys, capture.functions, capture.views)
+    return Clone(fields, setup, setup_text, scripts.texts(keys, used))
 
 
 def _commits_per_s(capture: Capture, of: Application) -> float:
@@ -77,18 +69,62 @@ def _commits_per_s(capture: Capture, of: Application) -> float:
     )
 
 
-def _group(name: str, files: Sequence[str], of: Application, commits_per_s: float) -> Fields:
+class _Scripts:
+    """The scripts of a capture: one for each transaction, and for each two of a queue."""
+
+    def __init__(self, capture: Capture, name: str) -> None:
+        self._capture = capture
+        self._takings = takings(capture)
+        count = len(capture.transactions)
+        self._files = [f"{name}-{number}.sql" for number in range(1, count + 1)]
+        self._of_queues = {
+            f"{name}-{place + 1}-{each.transaction + 1}.sql": place
+            for place, each in self._takings.items()
+        }
+
+    def rates(self, per_s: Sequence[float]) -> dict[str, float]:
+        """Return how often scripts begin in a second, by their files, of so many transactions."""
+        own = own_rates(per_s, self._takings)
+        of_queues = {
+            file: self._takings[place].share * per_s[place]
+            for file, place in self._of_queues.items()
+        }
+        return {**dict(zip(self._files, own, strict=True)), **of_queues}
+
+    def texts(self, keys: Keys, used: Container[str]) -> dict[str, str]:
+        """Return the scripts that are used, by their files."""
+        transactions = self._capture.transactions
+        followed = {each.transaction: each.part for each in self._takings.values()}
+        followed |= {place: each.share for place, each in self._takings.items()}
+        parts = {
+            file: [Part(each, (followed.get(place, 0.0), 1.0))]
+            for place, (file, each) in enumerate(zip(self._files, transactions, strict=True))
+        }
+        for file, place in self._of_queues.items():
+            taking = self._takings[place]
+            parts[file] = [
+                Part(transactions[place], (0.0, taking.share)),
+                Part(transactions[taking.transaction], (0.0, taking.part)),
+            ]
+        return {
+            file: script_of_parts(self._capture, each, keys)
+            for file, each in parts.items()
+            if file in used
+        }
+
+
+def _group(name: str, rates: Mapping[str, float], of: Application, commits_per_s: float) -> Fields:
     """Return the client group of an application, whose transactions begin at a rate if its sessions
-    wait between two."""
-    most = max(of.per_s, default=1.0)
+    wait between two; by the rates of its scripts."""
+    most = max(rates.values(), default=1.0)
     parts = [
         {"file": file, "weight": max(1, round(_WEIGHT * per_s / most))}
-        for file, per_s in zip(files, of.per_s, strict=True)
+        for file, per_s in rates.items()
         if per_s > 0
     ]
     group: Fields = {"name": name, "count": max(1, of.sessions), "script": parts}
     if not _is_closed(of, commits_per_s):
-        group["arrival"] = {"rate": max(_RATE_MIN, round(sum(of.per_s), 3))}
+        group["arrival"] = {"rate": max(_RATE_MIN, round(sum(rates.values()), 3))}
     return group
 
 

@@ -17,7 +17,6 @@ from pgdyno.clone._shares import ALWAYS, SHARES, on_average
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.outputs import returned_arrays, returned_keys
-from pgdyno.clone.queues import Taking
 from pgdyno.spec.change import first_word
 
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -33,37 +32,29 @@ _OFTEN = 1.5
 """Executions in a transaction from which on a statement is repeated."""
 
 
-class _Part(Struct, frozen=True):
+class Part(Struct, frozen=True):
     """A transaction of a script."""
 
     transaction: Transaction
-    share: float = 1.0
-    """Of the executions of the script that have it."""
     chances: tuple[float, float] = (0.0, 1.0)
-    """Its executions in the script: those with many statements come first."""
+    """Its executions in the script: those with most statements come first."""
 
 
-def script_of(
-    capture: Capture,
-    transaction: Transaction,
-    keys: Keys,
-    taking: Taking | None = None,
-    after: float = 0.0,
-) -> str:
-    """Return the script of a transaction, with the one that takes the rows that it puts into a
-    queue; ``after`` is the part of its executions that follow others in this way."""
-    parts = [_Part(transaction, chances=(after, 1.0))]
-    if taking is not None:
-        share = taking.share if taking.share < ALWAYS else 1.0
-        other = capture.transactions[taking.transaction]
-        parts.append(_Part(other, share, (0.0, taking.part)))
+def script_of(capture: Capture, transaction: Transaction, keys: Keys) -> str:
+    """Return the script of a transaction."""
+    return script_of_parts(capture, [Part(transaction)], keys)
+
+
+def script_of_parts(capture: Capture, parts: Sequence[Part], keys: Keys) -> str:
+    """Return the script of a transaction, and of the one that takes the rows that it puts into a
+    queue."""
     return _Script(capture, parts, keys).text()
 
 
 class _Script:
     """A script that is being written."""
 
-    def __init__(self, capture: Capture, parts: Sequence[_Part], keys: Keys) -> None:
+    def __init__(self, capture: Capture, parts: Sequence[Part], keys: Keys) -> None:
         self._parts = parts
         self._keys = keys
         self._is_simple = capture.source.is_simple
@@ -92,9 +83,8 @@ class _Script:
         """Return the script."""
         first = 0
         for part in self._parts:
-            with self._by_chance(0.0, part.share):
-                self._chance, self._chances = "", part.chances
-                self._write_transaction(part.transaction, first)
+            self._chance, self._chances = "", part.chances
+            self._write_transaction(part.transaction, first)
             first += len(part.transaction.steps)
         return self._lines.text()
 

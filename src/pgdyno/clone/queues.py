@@ -34,9 +34,9 @@ class Taking(Struct, frozen=True):
     transaction: int
     """Its place in the capture."""
     share: float
-    """Of the executions of the other one."""
+    """Of the executions of the other one, those that it follows: with most statements."""
     part: float
-    """Of its own executions, those that follow the other one: with most statements."""
+    """Of its own executions, those that follow: with most statements, too."""
 
 
 class _Moved(Struct, frozen=True):
@@ -76,6 +76,7 @@ def own_rates(per_s: Sequence[float], takings: Mapping[int, Taking]) -> list[flo
     """Return how often transactions begin in a second in a script of their own."""
     own = [*per_s]
     for place, taking in takings.items():
+        own[place] -= taking.share * per_s[place]
         own[taking.transaction] -= taking.share * per_s[place]
     both = zip(own, per_s, strict=True)
     return [left if left > (1 - ALWAYS) * whole else 0.0 for left, whole in both]
@@ -83,7 +84,9 @@ def own_rates(per_s: Sequence[float], takings: Mapping[int, Taking]) -> list[flo
 
 def scripts_per_s(capture: Capture) -> float:
     """Return how many scripts of the clone begin in a second at the rate of the source."""
-    return sum(own_rates(capture.all_sessions.per_s, takings(capture)))
+    per_s, found = capture.all_sessions.per_s, takings(capture)
+    both = sum(each.share * per_s[place] for place, each in found.items())
+    return both + sum(own_rates(per_s, found))
 
 
 def _moved(capture: Capture, word: str, use: Use) -> defaultdict[str, _ByPlace]:
