@@ -974,6 +974,27 @@ def test_a_flag_is_set_where_it_was_not() -> None:
     assert "\\set t_done_key 2" in found
 
 
+@pytest.mark.parametrize(
+    ("is_simple", "base", "named"), [(True, "text", 0), (True, "int8", 1), (False, "text", 1)]
+)
+def test_a_text_of_the_server_is_not_written_without_quotes(
+    is_simple: bool, base: str, named: int
+) -> None:
+    mail = Column("mail", base, base, not_null=True)
+    table = _table(columns=(_KIND, mail), keys=(("mail",),))
+    statements = (
+        _statement("select mail from t where kind = $1", _parameter("compared", "kind")),
+        _statement("select kind from t where mail = $1", _parameter("compared", "mail")),
+    )
+    transaction = Transaction(10.0, (Step(0), Step(1)))
+    source = Source(18, 60.0, 10.0, 2, 1.0, is_simple=is_simple)
+    capture = Capture(
+        "pgdyno capture", 1, "pgdyno", source, (table,), statements, (transaction,), ()
+    )
+    found = script_of(capture, transaction, Keys((table,)))
+    assert found.count("\\aset s0_") == named
+
+
 @pytest.mark.parametrize("correlation", [None, 0.8])
 def test_a_value_that_only_grows_is_higher_each_time(correlation: float | None) -> None:
     text = (

@@ -16,7 +16,7 @@ from pgdyno.clone._rounds import Rounds
 from pgdyno.clone._shares import ALWAYS, SHARES, on_average
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
-from pgdyno.clone.outputs import returned_arrays, returned_keys
+from pgdyno.clone.outputs import NUMBERS, returned_arrays, returned_keys
 from pgdyno.spec.change import first_word
 
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -164,7 +164,8 @@ class _Script:
         compared, written = self._named_after(place)
         found = {}
         for root, output in returned_keys(self._statements[place], self._keys).items():
-            if root in compared - written and not self._arguments.has(root):
+            is_named = root in compared - written and self._can_write(root)
+            if is_named and not self._arguments.has(root):
                 name = f"s{place}_{output}"
                 found[name] = self._arguments.there(root)
                 self._arguments.returned(root, name, is_added=False)
@@ -225,7 +226,13 @@ class _Script:
             for each in statement.parameters
             if each.table
         }
-        return (own, name) if own in later else None
+        return (own, name) if own in later and self._can_write(own) else None
+
+    def _can_write(self, root: Place) -> bool:
+        """Return whether a script can write a key that the server has returned: within the text of
+        a statement it has no quotes."""
+        column = self._keys.tables[root[0]].column(root[1])
+        return not self._is_simple or (column is not None and column.base in NUMBERS)
 
     def _with_variables(self, statement: Statement) -> str:
         """Set the variables of a statement; return its text with them."""

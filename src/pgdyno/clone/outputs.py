@@ -25,8 +25,8 @@ _ALL_OF = re.compile(
     r"(?:\s*,[^()]*\))?"
 )
 _VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_NUMBERS = ("int2", "int4", "int8")
-"""Types of which a script can name an element of an array."""
+NUMBERS = ("int2", "int4", "int8")
+"""Types of which a script can name an element of an array, and write values without quotes."""
 
 
 class Output(Struct, frozen=True):
@@ -66,7 +66,7 @@ def returned_arrays(statement: Statement, keys: Keys) -> dict[Place, str]:
     if len(names) != 1 or not statement.aggregates:
         return {}
     (table,) = map(keys.tables.__getitem__, names)
-    numbers = {each.name for each in table.columns if each.base in _NUMBERS}
+    numbers = {each.name for each in table.columns if each.base in NUMBERS}
     return {(table.full_name, each): arrays[each] for each in arrays if each in numbers}
 
 
