@@ -8,7 +8,7 @@ import pytest
 from inline_snapshot import snapshot
 from msgspec.structs import replace
 
-from pgdyno._engine import check_script
+from pgdyno._engine import MadeRows, check_script
 from pgdyno.clone._scripts import script_of
 from pgdyno.clone.capture_file import (
     SHORTENED,
@@ -25,6 +25,7 @@ from pgdyno.clone.capture_file import (
 )
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.outputs import outputs_of
+from pgdyno.clone.schema import rows_sql
 
 _ID, _PLACED = Column("id", "bigint", "int8"), Column("placed", "date", "date", distinct=100)
 _KIND = Column("kind", "integer", "int4", distinct=5)
@@ -791,6 +792,23 @@ def test_tables_have_the_same_pairs() -> None:
     )
     assert rooms == ["mod(:row + :row / 12, 6) + 1"] * 2
     assert people == ["mod(:row, 12) + 1"] * 2
+
+
+def test_keys_with_pairs_and_more_are_unique() -> None:
+    """More rows than a pair and a device have together."""
+    device, number = Column("device_id", "bigint", "int8"), Column("number", "bigint", "int8")
+    devices = Table("public", "devices", 12, 1, (device,), keys=(("device_id",),))
+    to_devices = Reference(("device_id",), "public.devices", ("device_id",))
+    key = ("person_id", "device_id", "room_id", "number")
+    sent = Table(
+        *("public", "sent", 930, 9, (_PERSON, device, _ROOM, number)),
+        keys=(key,),
+        references=(*_TO_BOTH, to_devices),
+    )
+    (copy,) = rows_sql(sent, Keys((*_CHAT, devices, sent)))
+    made = MadeRows(copy, "setup.sql", [], 0).piece(1 << 20)
+    assert made is not None
+    assert len({*made.splitlines()}) == 930
 
 
 def test_a_pair_is_one_that_is_there() -> None:

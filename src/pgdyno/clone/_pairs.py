@@ -124,8 +124,9 @@ def paired_keys(
                 counts = {each: 1 if each in own else count(roots[each]) for each in key}
                 null = {each.name for each in tables[name].columns if each.is_always_null}
                 last = next((each for each in reversed(key) if each in own - null), None)
-                if last is not None and len(own) + len(both) == len(key):
-                    counts[last] = max(1, -(-rows(tables[name]) // most))
+                room = most * math.prod(counts[each] for each in key if roots[each] not in both)
+                if last is not None and rows(tables[name]) > room:
+                    counts[last] = -(-rows(tables[name]) // most)
                 found.setdefault((name, key), PairedKey(name, pair, roots, own, counts))
     return found
 
