@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
+from pgdyno.clone._following import following
 from pgdyno.clone._lines import Lines
 from pgdyno.clone._pairs import PairedKey
 from pgdyno.clone._paths import STEP
@@ -33,33 +34,20 @@ from pgdyno.clone._shares import (
     wants_unset,
 )
 from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table
-from pgdyno.clone.keys import GROWING_MIN, Keys, Place, is_in_order
-from pgdyno.clone.values import EPOCH_S, follows_keys, is_signed, is_text, is_time, most_key
+from pgdyno.clone.keys import GROWING_MIN, Keys, Place
+from pgdyno.clone.values import is_text, most_key
 from pgdyno.spec.change import first_word
 from pgdyno.spec.sql_text import NAME, folded
 
 _CONFLICT_KEY = re.compile(r"(?i)\bon\s+conflict\s*\(([^()]*)\)")
 _ROW = re.compile(r":row\b")
-_ROOM_MIN = 2**30
-"""Free keys from which on sessions that begin at random ones hardly ever meet."""
 _SET_FLAG = "2"
 """Key of a flag that is set."""
 _FREE_MIN = 100
 _FEW = 20
 """Keys up to which those of a list would be the same now and then."""
-_SIGN = "(2 * random(0, 1) - 1)"
 _START = "abs(mod(hash(:random_seed + :client_id), {}))"
 """A place of a session's own in each load."""
-_BESIDE = 16
-"""Sessions whose new keys alternate, so that higher ones are later in all of them."""
-_PLACE = f"abs(mod(hash(:random_seed + :client_id / {_BESIDE}), {{}}))"
-"""A place of these in each load."""
-_TURN = f":txn * {_BESIDE} + mod(:client_id, {_BESIDE})"
-"""Number of a transaction among those of these sessions."""
-_LOAD_START = f"(:began - {EPOCH_S}) * {2**24}"
-"""A place of a load's own, behind those of loads before: the seconds since that of key 0."""
-_ROOM_FOR_ALL, _CLIENTS_MAX = 2**52, 4000
-"""Free keys from which on the sessions of a load take turns, and the number that each turn has."""
 
 
 class Drawing:
@@ -495,38 +483,8 @@ class Drawing:
         return self._following(statement, place, column, turn)
 
     def _following(self, statement: Statement, place: Place, column: Column, turn: int) -> str:
-        """Return the expression of a key behind those that are there.
-
-        Keys of numbers and times follow each other in the sessions, unless the rows are known to be
-        in another order. Those of a load are behind those of loads before if there is room;
-        otherwise each begins at a place of its own, and goes on with the first free key behind the
-        last one.
-        """
-        least, most = self._keys.count(place) + 1, most_key(column)
-        if is_time(column) and is_in_order(column) and not self._keys.is_key(place):
-            return f"{least} + :txn"
-        if most - least < _ROOM_MIN or not (
-            follows_keys(column) and self._is_in_order(place, column)
-        ):
-            new = f"random({least}, {most})"
-            # Rows without order have new ones on both sides.
-            return new if is_in_order(column) or not is_signed(column) else f"{new} * {_SIGN}"
-        for_all = most - least >= _ROOM_FOR_ALL and self._keys.one_group
-        number = ":txn" if for_all else f"({_TURN})"
-        if self.rounds.most > 1:
-            number = f"({number} * {self.rounds.most} + :round - 1)"
-        if (values := values_of(statement, place)) > 1:
-            number = f"({number} * {values} + {turn})"
-        if for_all:
-            return f"{least} + {_LOAD_START} + {number} * {_CLIENTS_MAX} + :client_id"
-        room = most - least + 1
-        return f"{least} + mod({_PLACE.format(room)} + {number}, {room})"
-
-    def _is_in_order(self, place: Place, column: Column) -> bool:
-        """Return whether new rows have higher keys. In a key of several columns those behind the
-        first one begin again with each of its values, so that their correlation does not tell."""
-        keys = self._keys.tables[place[0]].keys
-        return is_in_order(column) or any(column.name in each[1:] for each in keys)
+        """Return the expression of a key behind those that are there."""
+        return following(self._keys, self.rounds, statement, place, column, turn)
 
     def _of_other(self, statement: Statement, place: Place, turn: int) -> tuple[str, float]:
         """Return the expression of a key for a table with at most one row for each of another's,
