@@ -54,7 +54,12 @@ _PUTS, _TAKES = Transaction(10.0, (Step(0),)), Transaction(12.0, (Step(1), Step(
 
 def _capture(*transactions: Transaction, table: Table = _JOBS) -> Capture:
     source = Source(18, 60.0, 22.0, 4, 1.0)
-    statements = (_PUT, _BEGUN, _TAKEN)
+    statements = (
+        _PUT,
+        _BEGUN,
+        _TAKEN,
+        replace(_TAKEN, text="select from jobs where batch_id = $1"),
+    )
     tables = (table, _BATCHES)
     return Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, transactions, ())
 
@@ -102,6 +107,7 @@ def test_what_nothing_follows_has_a_script_of_its_own() -> None:
 @pytest.mark.parametrize(
     "capture",
     [
+        _capture(_PUTS, _TAKES, Transaction(3.0, (Step(3),))),
         _capture(_PUTS, replace(_TAKES, per_s=5.0)),
         _capture(_PUTS, _TAKES, table=replace(_JOBS, rows=1000)),
         _capture(replace(_PUTS, steps=(Step(0, 3.0),)), _TAKES),
@@ -111,8 +117,8 @@ def test_what_nothing_follows_has_a_script_of_its_own() -> None:
             applications=(Application(2, 1.0, (10.0, 0.0)), Application(2, 1.0, (0.0, 12.0))),
         ),
     ],
-    ids=["rows-stay", "rows-were-there", "loop", "own-rows", "other-application"],
+    ids=["others-read", "rows-stay", "rows-were-there", "loop", "own-rows", "other-application"],
 )
 def test_other_transactions_have_scripts_of_their_own(capture: Capture) -> None:
     assert takings(capture) == {}
-    assert len(clone_of(capture, "x").scripts) == 2
+    assert len(clone_of(capture, "x").scripts) == len(capture.transactions)

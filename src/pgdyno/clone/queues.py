@@ -8,13 +8,13 @@ script of the one that puts them, as it does in an application.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from pgdyno.clone._shares import ALWAYS
-from pgdyno.clone.capture_file import Capture, Use
+from pgdyno.clone._shares import ALWAYS, FOUND
+from pgdyno.clone.capture_file import Capture, Table, Use
 from pgdyno.spec.change import first_word
 
 _EVEN_MIN = 0.8
@@ -56,14 +56,17 @@ def takings(capture: Capture) -> dict[int, Taking]:
     put, taken = _moved(capture, "insert", "inserted"), _moved(capture, "delete", "compared")
     for table in capture.tables:
         puts, takes = put[table.full_name], taken[table.full_name]
-        for place in puts.keys() & takes.keys():
+        own = puts.keys() & takes.keys()
+        for place in own:
             # It takes what it has put.
             del puts[place], takes[place]
         if not puts or not takes:
             continue
         taker = max(takes, key=lambda place: takes[place].rows_per_s)
         others = {*found, *(each.transaction for each in found.values())}
-        if _is_queue(table.rows, puts, takes[taker]) and others.isdisjoint((taker, *puts)):
+        is_queue = _is_queue(table.rows, puts, takes[taker])
+        is_read = _finds_rows(capture, table, {taker, *puts, *own})
+        if is_queue and not is_read and others.isdisjoint((taker, *puts)):
             executions = sum(capture.transactions[each].per_s for each in puts)
             often = capture.transactions[taker].per_s / executions
             if _is_of_same(capture, (taker, *puts)):
@@ -107,12 +110,19 @@ def _moved(capture: Capture, word: str, use: Use) -> defaultdict[str, _ByPlace]:
 
 
 def _is_queue(rows: float, puts: _ByPlace, takes: _Moved) -> bool:
-    """Return whether the rows of a table are there for a short time: as many are taken as are put,
+    """Return whether the rows of a table may be there until they are taken: as many are as are put,
     by values that these have been given."""
     put_per_s = sum(each.rows_per_s for each in puts.values())
     is_even = _EVEN_MIN * put_per_s <= takes.rows_per_s <= put_per_s / _EVEN_MIN
     is_by_value = all(each.columns & takes.columns for each in puts.values())
     return is_even and is_by_value and put_per_s > 0 and rows <= _STAY_S_MAX * put_per_s
+
+
+def _finds_rows(capture: Capture, table: Table, but: Container[int]) -> bool:
+    """Return whether other transactions than some find rows of a table by a value."""
+    others = (each for place, each in enumerate(capture.transactions) if place not in but)
+    statements = (capture.statements[step.statement] for each in others for step in each.steps)
+    return any(each.rows >= FOUND and each.compared_with(table) for each in statements)
 
 
 def _is_of_same(capture: Capture, places: Sequence[int]) -> bool:
