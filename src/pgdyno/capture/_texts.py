@@ -20,8 +20,14 @@ _OF_ARRAY = re.compile(
 )
 _RECURSIVE = re.compile(r"\s*with\s+recursive\b", re.IGNORECASE)
 _DIGITS_MAX = 2
-"""Digits of a number that pg_stat_statements leaves in a text: a length of a type, or the position
-of a column. Longer ones become parameters."""
+"""Digits of a number that pg_stat_statements leaves in a text. Longer ones become parameters."""
+_LEFT = re.compile(
+    r"(?i)\b(?:(?:n?char|varchar|bpchar|character|varying|bit|numeric|decimal|dec|float|interval|time"
+    r"|timestamp|second)\s*\(\s*(?:\d+\s*,\s*)?|by\s+(?:[^()]*,\s*)?)\Z"
+)
+"""Text before such a number: the length of a type, or the position of a column."""
+_BEFORE = 200
+"""Characters that are looked at for that."""
 _TYPED = re.compile(r"(?i)\b(interval|date|time|timestamp|timestamptz)\s+(\$\d+)")
 _OF_WORDS = tuple(
     (re.compile(rf"(?i)({before})\$\d+({behind})"), word)
@@ -53,9 +59,12 @@ def is_recursive(text: str) -> bool:
 
 
 def without_values(text: str) -> str:
-    """Return a statement without comments, and with further parameters in place of values, that a
-    server can prepare: it takes no parameter in ``interval $1``, nor for a unit of time, and those
-    in an array have no type of their own, as they have in IN."""
+    """Return a statement without comments, and with further parameters in place of values, which
+    those have that were prepared before pg_stat_statements was reset, or evicted them.
+
+    A server can prepare it: it takes no parameter in ``interval $1``, nor for a unit of time, and
+    those in an array have no type of their own, as they have in IN.
+    """
     number = max((int(each) for each in _NUMBERED.findall(text)), default=0)
 
     def replaced(part: re.Match[str]) -> str:
@@ -65,7 +74,9 @@ def without_values(text: str) -> str:
         if part["comment"]:
             return part[0] if part[0] == SHORTENED else " "
         if part[0].isdigit() and len(part[0]) <= _DIGITS_MAX:
-            return part[0]
+            before = text[max(0, part.start() - _BEFORE) : part.start()]
+            if _LEFT.search(before):
+                return part[0]
         number += 1
         return f"${number}"
 
