@@ -84,7 +84,7 @@ def _captured(
     source: Side, path: Path, seconds: float, reads: bool
 ) -> tuple[float, dict[str, Executed]]:
     """Capture the load of a source; return for how long it was loaded from then on, and its
-    statements in this time."""
+    statements."""
     password = secrets.token_hex(8)
     roles = "pg_monitor, pg_read_all_data" if reads else "pg_monitor"
     with measuring.connected(source.conninfo) as connection:
@@ -92,11 +92,12 @@ def _captured(
         connection.execute(
             f"create role {sides.WATCHER} login password '{password}' in role {roles}".encode()
         )
+        connection.execute("vacuum analyze")
+        measuring.forget_statements(connection)
         with source.loaded():
             time.sleep(_WARM_S)
             # Of tables that the load fills it must not be said that they are empty.
-            connection.execute("vacuum analyze")
-            measuring.forget_statements(connection)
+            connection.execute("analyze")
             began_s = time.monotonic()
             sides.capture(source, path, seconds, password)
         return time.monotonic() - began_s, measuring.executed(connection)
