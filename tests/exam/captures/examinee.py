@@ -92,12 +92,9 @@ def _captured(
         connection.execute(
             f"create role {sides.WATCHER} login password '{password}' in role {roles}".encode()
         )
-        connection.execute("vacuum analyze")
         measuring.forget_statements(connection)
         with source.loaded():
             time.sleep(_WARM_S)
-            # Of tables that the load fills it must not be said that they are empty.
-            connection.execute("analyze")
             began_s = time.monotonic()
             sides.capture(source, path, seconds, password)
         return time.monotonic() - began_s, measuring.executed(connection)
