@@ -8,6 +8,7 @@ later statements name the same row by its variable.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
@@ -60,7 +61,10 @@ class Drawing:
         lines: Lines,
         later: Sequence[Statement] = (),
     ) -> None:
-        self._statements = statements
+        self._same: defaultdict[str, list[Statement]] = defaultdict(list)
+        """Statements that are the same but for their number of rows."""
+        for each in statements:
+            self._same[each.without_rows].append(each)
         self._keys = keys
         self._lines = lines
         self.variables: dict[tuple[Place, int], str] = {}
@@ -305,9 +309,7 @@ class Drawing:
     ) -> tuple[str, float]:
         """Return the expression of a key of a row to be added, and the share of new ones."""
         place = (table.full_name, column.name)
-        shape = statement.without_rows
-        same = (each for each in self._statements if each.without_rows == shape)
-        share = new_share(same, place, turn)
+        share = new_share(self._same[statement.without_rows], place, turn)
         if statement.on_conflict:
             is_same = self._keys.has_one_beside_pairs(place)
             share = 0.0 if is_same else self._keys.new_in_combinations(table, column, share)
