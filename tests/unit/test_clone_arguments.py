@@ -9,7 +9,7 @@ from inline_snapshot import snapshot
 from msgspec.structs import replace
 
 from pgdyno._engine import MadeRows, check_script
-from pgdyno.clone._scripts import script_of
+from pgdyno.clone._scripts import Part, script_of
 from pgdyno.clone.capture_file import (
     SHORTENED,
     Capture,
@@ -55,7 +55,7 @@ def _script(
     capture = Capture(
         "pgdyno capture", 1, "pgdyno", source, (table,), statements, (transaction,), ()
     )
-    text = script_of(capture, transaction, Keys(capture.tables))
+    text = script_of(capture, [Part(transaction)], Keys(capture.tables))
     check_script(text, "script.sql")
     return text
 
@@ -141,7 +141,7 @@ def test_rows_are_named_that_others_refer_to() -> None:
     transaction = Transaction(10.0, (Step(0), Step(1)), True)
     source, tables = Source(18, 60.0, 10.0, 2, 1.0), (customers, orders)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
-    script = script_of(capture, transaction, Keys(tables))
+    script = script_of(capture, [Part(transaction)], Keys(tables))
     assert script.splitlines()[1] == "\\set c_id_key random(1, 20)"
 
 
@@ -236,7 +236,7 @@ def test_statements_with_more_rows_have_those_of_the_ones_with_fewer() -> None:
     source = Source(18, 60.0, 10.0, 2, 1.0)
     tables = (_table(),)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
-    text = script_of(capture, transaction, Keys(tables))
+    text = script_of(capture, [Part(transaction)], Keys(tables))
     check_script(text, "script.sql")
     lines = text.splitlines()
     assert lines[1] == "\\set t_id_key random(1, 10000)"
@@ -331,7 +331,7 @@ def test_a_row_beside_that_of_another_table_is_a_new_one() -> None:
     source = Source(18, 60.0, 10.0, 2, 1.0)
     tables = (events, bodies)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
-    assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
+    assert script_of(capture, [Part(transaction)], Keys(tables)) == snapshot("""\
 begin;
 \\set events_event_id_key random(101, 9007199254740992)
 \\set events_event_id text_of(:events_event_id_key, 44)
@@ -355,7 +355,7 @@ def test_rows_that_were_added_before_are_found_beside_a_new_one() -> None:
     source = Source(18, 60.0, 10.0, 2, 1.0)
     statements = (adds, ends, looks)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
-    assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
+    assert script_of(capture, [Part(transaction)], Keys(tables)) == snapshot("""\
 begin;
 \\set t_id_key 10001 + (:began - 1735689600) * 16777216 + :txn * 4000 + :client_id
 insert into t (id) values (:t_id_key);
@@ -374,7 +374,7 @@ def test_a_statement_has_the_same_value_for_two_tables() -> None:
     transaction = Transaction(10.0, (Step(0),))
     source, tables = Source(18, 60.0, 10.0, 2, 1.0), (_table(), other)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, (joined,), (transaction,), ())
-    text = script_of(capture, transaction, Keys(tables))
+    text = script_of(capture, [Part(transaction)], Keys(tables))
     assert "where id = :t_id_key and t_id = :t_id_key;" in text
 
 
@@ -530,7 +530,7 @@ def test_rounds_refer_to_rows_in_order_although_a_row_that_refers_comes_first() 
     transaction = Transaction(10.0, (Step(0, 3.0), Step(1, 3.0)))
     source = Source(18, 60.0, 10.0, 2, 1.0)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
-    assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
+    assert script_of(capture, [Part(transaction)], Keys(tables)) == snapshot("""\
 \\for round 3
 \\set t_id_key random((:round - 1) * 10000 / 3, :round * 10000 / 3 - 1) + 1
 insert into lines (t_id) values (:t_id_key);
@@ -615,7 +615,7 @@ def test_rows_of_other_tables_belong_to_the_row_that_a_statement_returns() -> No
     transaction = Transaction(10.0, (Step(0), Step(1)))
     source = Source(18, 60.0, 10.0, 2, 1.0)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
-    assert script_of(capture, transaction, Keys(tables)) == snapshot("""\
+    assert script_of(capture, [Part(transaction)], Keys(tables)) == snapshot("""\
 \\set queue_day_key random(1, 20)
 \\set s0_t_id random(1, 10000)
 delete from queue where day = :queue_day_key returning t_id \\aset s0_
@@ -711,7 +711,7 @@ def test_rows_that_are_there_are_repeated_where_no_combination_is_known() -> Non
     transaction, source = Transaction(10.0, (Step(0),)), Source(18, 60.0, 10.0, 2, 1.0)
     statements, tables = (_statement(text, *row * 4, rows=2.1),), (one, other, pairs)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
-    script = script_of(capture, transaction, Keys(tables))
+    script = script_of(capture, [Part(transaction)], Keys(tables))
     first, last = "(:one_id_key, :other_id_key)", "(:one_id_key_2, :other_id_key_2)"
     assert f"values {first}, {first}, {first}, {last} on" in script
 
@@ -731,7 +731,7 @@ def test_one_statement_in_place_of_another(often: float) -> None:
     source = Source(18, 60.0, 10.0, 2, 1.0)
     tables = (_table(),)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
-    text = script_of(capture, transaction, Keys(tables))
+    text = script_of(capture, [Part(transaction)], Keys(tables))
     check_script(text, "script.sql")
     assert [each for each in text.splitlines() if each.startswith("\\if")] == [
         f"\\if :chance <= {often * 1000:.0f}",
@@ -776,7 +776,7 @@ def _of_chat(*statements: Statement) -> str:
     transaction = Transaction(10.0, steps)
     source = Source(18, 60.0, 10.0, 2, 1.0)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, _CHAT, statements, (transaction,), ())
-    text = script_of(capture, transaction, Keys(capture.tables))
+    text = script_of(capture, [Part(transaction)], Keys(capture.tables))
     check_script(text, "script.sql")
     return text
 
@@ -867,7 +867,7 @@ def test_a_new_pair_has_the_one_value_beside_it() -> None:
     transaction, source = Transaction(10.0, (Step(0),)), Source(18, 60.0, 10.0, 2, 1.0)
     statements = (replace(upsert, added=0.4),)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
-    found = script_of(capture, transaction, Keys(tables))
+    found = script_of(capture, [Part(transaction)], Keys(tables))
     assert "\\set pair random(0, 35)\n" in found
     assert "\\set read_kind_key random(1, 1)\n" in found
 
@@ -919,7 +919,7 @@ def test_columns_that_refer_together_name_one_row() -> None:
         capture = Capture(
             "pgdyno capture", 1, "pgdyno", source, tables, (insert,), (transaction,), ()
         )
-        text = script_of(capture, transaction, keys)
+        text = script_of(capture, [Part(transaction)], keys)
         check_script(text, "script.sql")
         return text.splitlines()[:2]
 
@@ -958,7 +958,7 @@ def test_rows_of_an_empty_table_have_keys_of_those_that_they_refer_to() -> None:
     transaction, source = Transaction(10.0, (Step(0),)), Source(18, 60.0, 10.0, 2, 1.0)
     tables = (_ROOMS, table)
     capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, (taken,), (transaction,), ())
-    found = script_of(capture, transaction, Keys(tables))
+    found = script_of(capture, [Part(transaction)], Keys(tables))
     assert "\\set rooms_room_id_key random(1, 6)\n" in found
 
 
@@ -1009,7 +1009,7 @@ def test_a_text_of_the_server_is_not_written_without_quotes(
     capture = Capture(
         "pgdyno capture", 1, "pgdyno", source, (table,), statements, (transaction,), ()
     )
-    found = script_of(capture, transaction, Keys((table,)))
+    found = script_of(capture, [Part(transaction)], Keys((table,)))
     assert found.count("\\aset s0_") == named
 
 

@@ -6,7 +6,7 @@ import pytest
 from inline_snapshot import snapshot
 
 from pgdyno._engine import MadeRows, check_script
-from pgdyno.clone._scripts import script_of
+from pgdyno.clone._scripts import Part, script_of
 from pgdyno.clone.capture_file import (
     Capture,
     Column,
@@ -73,7 +73,7 @@ def _script(text: str, *parameters: Parameter, tables: tuple[Table, ...]) -> str
     capture = Capture(
         "pgdyno capture", 1, "pgdyno", source, tables, (statement,), (transaction,), ()
     )
-    script = script_of(capture, transaction, Keys(tables))
+    script = script_of(capture, [Part(transaction)], Keys(tables))
     check_script(script, "x.sql")
     return script
 

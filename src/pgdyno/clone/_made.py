@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from msgspec import Struct
 
-from pgdyno.clone._scripts import Part, script_of_parts
+from pgdyno.clone._scripts import Part, script_of
 from pgdyno.clone.capture_file import Application, Capture
 from pgdyno.clone.keys import Keys
 from pgdyno.clone.queues import own_rates, takings
@@ -107,7 +107,7 @@ class _Scripts:
                 Part(transactions[taking.transaction], (0.0, taking.part)),
             ]
         return {
-            file: script_of_parts(self._capture, each, keys)
+            file: script_of(self._capture, each, keys)
             for file, each in parts.items()
             if file in used
         }

@@ -40,12 +40,7 @@ class Part(Struct, frozen=True):
     """Its executions in the script: those with most statements come first."""
 
 
-def script_of(capture: Capture, transaction: Transaction, keys: Keys) -> str:
-    """Return the script of a transaction."""
-    return script_of_parts(capture, [Part(transaction)], keys)
-
-
-def script_of_parts(capture: Capture, parts: Sequence[Part], keys: Keys) -> str:
+def script_of(capture: Capture, parts: Sequence[Part], keys: Keys) -> str:
     """Return the script of a transaction, and of the one that takes the rows that it puts into a
     queue."""
     return _Script(capture, parts, keys).text()
