@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from pgdyno.clone import Capture
 from pgdyno.clone.likeness import Likeness
 from pgdyno.conduct import Silent
 from pgdyno.imports import Choices, fields_with_texts, read_foreign
-from pgdyno.server import ConnInfo
+from pgdyno.server import Cluster, ConnInfo, connect_plain
 from pgdyno.spec import Spec, spec_from_fields
 
 WATCHER = {"user": "watcher", "password": "hush"}
@@ -23,6 +24,16 @@ WATCHER = {"user": "watcher", "password": "hush"}
 def as_client(server: ConnInfo, **values: str) -> dict[str, Any]:
     """Return the values for a connection that is not one of pgdyno's, which no capture counts."""
     return {**server.kwargs(), "application_name": None, **values}
+
+
+def source_with(new_cluster: Callable[..., Cluster], schema: str) -> Cluster:
+    """Start a server that counts statements, and execute those of a schema: each ends with a
+    line."""
+    cluster = new_cluster(18, shared_preload_libraries="pg_stat_statements")
+    with connect_plain(cluster.conninfo) as connection:
+        for each in schema.split(";\n")[:-1]:
+            connection.execute(each.encode())
+    return cluster
 
 
 def capture_of(

@@ -10,11 +10,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from capturing import WATCHER, as_client, capture_of, likeness_of
+from capturing import WATCHER, as_client, capture_of, likeness_of, source_with
 from patience import beside
 from pgdyno.capture._renaming import renamed
 from pgdyno.report.words.capture import capture_text
-from pgdyno.server import Cluster, connect_plain
+from pgdyno.server import Cluster
 
 pytestmark = [pytest.mark.server]
 
@@ -93,10 +93,7 @@ def load(cluster: Cluster) -> AbstractContextManager[None]:
 def test_recursive_queries_that_end_are_executed(
     new_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
-    cluster = new_cluster(18, shared_preload_libraries="pg_stat_statements")
-    with connect_plain(cluster.conninfo) as conn:
-        for each in SCHEMA.split(";\n")[:-1]:
-            conn.execute(each.encode())
+    cluster = source_with(new_cluster, SCHEMA)
     path = tmp_path / "trees.pgdyno"
     with load(cluster):
         found = capture_of(cluster.conninfo, path, SECONDS, **WATCHER)
