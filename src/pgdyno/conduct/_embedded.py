@@ -103,7 +103,7 @@ def start_embedded(spec: Spec, stack: ExitStack, watcher: Watcher, keep_dir: Pat
     for note in (note for each in opened for note in each.notes):
         watcher.note(note)
     conninfo = cluster.conninfo
-    of_load = conninfo_of_load(spec, conninfo)
+    of_load = conninfo_of_load(spec, conninfo, is_new=begins and snapshot is None)
     facts: ServerFacts = {
         **server_facts(conninfo),
         "superuser": of_load is conninfo,

@@ -169,11 +169,13 @@ def create_statements(spec: Spec, server: ConnInfo) -> None:
         ) from None
 
 
-def conninfo_of_load(spec: Spec, server: ConnInfo) -> ConnInfo:
+def conninfo_of_load(spec: Spec, server: ConnInfo, *, is_new: bool) -> ConnInfo:
     """Return how the load of a spec connects to a server of pgdyno's. One that has the role without
     rights, as its data were saved with it, has what others wrote in its tables: every load on it
-    is executed by that role."""
-    return owner_of(server) or server if spec.workload.superuser else make_owner(server)
+    is executed by that role. A new one does not have it."""
+    if not spec.workload.superuser:
+        return make_owner(server)
+    return server if is_new else owner_of(server) or server
 
 
 def sweep_servers(watcher: Watcher) -> None:
