@@ -21,6 +21,7 @@ def diagnosed(
     settings: dict[str, str] | None = None,
     protocol: str = "prepared",
     clients: int = 2,
+    superuser: bool = True,
 ) -> list[Finding]:
     """Run a script on a new server; return the findings, the first one first."""
     (directory / "setup.sql").write_text(setup)
@@ -32,6 +33,7 @@ def diagnosed(
             "workload": {
                 "script": [{"file": str(directory / "planted.sql")}],
                 "setup": str(directory / "setup.sql"),
+                "superuser": superuser,
             },
             "clients": [{"name": "web", "count": clients}],
             "load": {"hold": SECONDS, "protocol": protocol},

@@ -101,9 +101,12 @@ COUNT = "\\set k random(1, 900)\nselect counted(:k);\n"
     ("work", "status"),
     [("", "cleared"), ("for i in 1..200000 loop low := low + 1 - 1; end loop;", "found")],
 )
-def test_a_function_that_executes_statements(tmp_path: Path, work: str, status: str) -> None:
+@pytest.mark.parametrize("superuser", [True, False])
+def test_a_function_that_executes_statements(
+    tmp_path: Path, work: str, status: str, superuser: bool
+) -> None:
     """The statements take a hundred times as long as it takes to execute them from a function."""
-    found = diagnosed(tmp_path, COUNT, COUNTED.format(work=work))
+    found = diagnosed(tmp_path, COUNT, COUNTED.format(work=work), superuser=superuser)
     assert of(found, "function-time").status == status
     with RunFile(tmp_path / "run.db") as run:
         called = {each.function: each for each in run.called_functions()}

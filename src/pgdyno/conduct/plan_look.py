@@ -197,7 +197,11 @@ def _look(
         return PlanLook()
     sample = _sample(session, transactions, seconds=seconds, totals=totals, unusual=unusual)
     server = _as_the_load(session)
-    return look_at_plans(server, sample, executes=executes, seconds_max=seconds_max)
+    target = session.target
+    superuser = None if target.load_user is None else target.conninfo
+    return look_at_plans(
+        server, sample, executes=executes, seconds_max=seconds_max, superuser=superuser
+    )
 
 
 def _sample(

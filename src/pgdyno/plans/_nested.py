@@ -2,7 +2,8 @@
 time that they take of the functions'.
 
 The module auto_explain reports them to the session that executes them, as notices. Only superusers
-may load it, as pgdyno is on a server that it started.
+may load it, or have it loaded when sessions of another role begin, as pgdyno may on a server that
+it started.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pgdyno._engine import SampledTransaction
 
 REPORTING = {
+    "session_preload_libraries": "auto_explain",
     "client_min_messages": "notice",
     "auto_explain.log_min_duration": "0",
     "auto_explain.log_nested_statements": "on",
@@ -42,6 +44,9 @@ REPORTS_MAX = 200
 """Plans that are read of one execution: a function may be called for each of many rows."""
 ROUNDS_MAX = 3
 _TEXT = "Query Text"
+_IS_LOADED = (
+    "select exists (select from pg_catalog.pg_settings where name = 'auto_explain.log_level')"
+)
 
 
 class _Report(Struct, frozen=True):
@@ -126,9 +131,7 @@ def nested_statements(
             heard.append(notice.message_primary)
 
     found = NestedStatements()
-    try:
-        session.run("load 'auto_explain'")
-    except Refused:
+    if not _is_loaded(session):
         return found
     session.connection.add_notice_handler(take)
     numbered = [*enumerate(transactions)]
@@ -138,6 +141,18 @@ def nested_statements(
         heard.clear()
         session.execute(transaction, after=partial(_take_in, found, number, transaction, heard))
     return found
+
+
+def _is_loaded(session: LoadLikeSession) -> bool:
+    """Return whether the session has the module, which is loaded if its role may do that."""
+    row = session.connection.execute(_IS_LOADED).fetchone()
+    if row is not None and row[0]:
+        return True
+    try:
+        session.run("load 'auto_explain'")
+    except Refused:
+        return False
+    return True
 
 
 def _take_in(

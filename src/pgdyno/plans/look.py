@@ -68,6 +68,7 @@ from pgdyno.record import (
 )
 from pgdyno.server import ConnInfo
 from pgdyno.server.connecting.control import names_of_catalog
+from pgdyno.server.local.owner import owner_has
 from pgdyno.spec.change import Change
 from pgdyno.spec.index_text import each_index, index_text
 from pgdyno.spec.sql_text import relation
@@ -132,15 +133,21 @@ class LoadSample(Struct, frozen=True):
 
 
 def look_at_plans(
-    conninfo: ConnInfo, load: LoadSample, *, executes: Executes, seconds_max: float
+    conninfo: ConnInfo,
+    load: LoadSample,
+    *,
+    executes: Executes,
+    seconds_max: float,
+    superuser: ConnInfo | None = None,
 ) -> PlanLook:
     """Look at the plans of the statements of ``load``, for about ``seconds_max``; those that it
-    ``executes`` are undone.
+    ``executes`` are undone. ``superuser`` connects to the server as such, where ``conninfo`` does
+    as the role without rights (see ``server.local.owner``).
 
     Raises SetupError or psycopg.Error if the server cannot be asked.
     """
     began_s = time.monotonic()
-    looking = _Looking(conninfo, load, executes)
+    looking = _Looking(conninfo, load, executes, superuser)
     try:
         look = PlanLook()
         tries = executes == "everything"
@@ -192,8 +199,15 @@ def _ask_catalogs(conn: Control, look: PlanLook) -> None:
 
 
 class _Looking:
-    def __init__(self, conninfo: ConnInfo, load: LoadSample, executes: Executes) -> None:
+    def __init__(
+        self,
+        conninfo: ConnInfo,
+        load: LoadSample,
+        executes: Executes,
+        superuser: ConnInfo | None = None,
+    ) -> None:
         self._conninfo, self._load, self._executes = conninfo, load, executes
+        self._superuser = superuser
         self._by_script: dict[tuple[str, str], list[SampledTransaction]] = {}
         for each in load.transactions:
             self._by_script.setdefault((each["group"], each["script"]), []).append(each)
@@ -216,6 +230,16 @@ class _Looking:
             spared=self._spared,
             replaced=self._replaced,
         )
+
+    def _privileged(self, settings: Mapping[str, str]) -> LoadLikeSession | None:
+        """Return a session with settings that only superusers may set; None if it may not."""
+        try:
+            if self._superuser is None:
+                return self._session(Change(settings=settings))
+            with owner_has(self._superuser, settings):
+                return self._session()
+        except psycopg.errors.DatabaseError:
+            return None
 
     def plans(self, ends_s: float) -> Iterator[StatementPlan]:
         """Explain a transaction of each script, with the plans that its statements have come to
@@ -284,10 +308,8 @@ class _Looking:
 
     def count(self, look: PlanLook, ends_s: float) -> None:
         """Count the functions that the statements call, and add them to ``look``."""
-        try:
-            counting = self._session(Change(settings=COUNTING))
-        except psycopg.errors.DatabaseError:
-            return  # The role may not set it.
+        if (counting := self._privileged(COUNTING)) is None:
+            return
         try:
             counted, called = count_functions(counting, self._tried, ends_s)
         finally:
@@ -381,10 +403,8 @@ class _Looking:
     def _nested(self, look: PlanLook, ends_s: float) -> list[Plan]:
         """Return the plans of statements within functions, from a quarter of the time that is left;
         add these statements to ``look``, and the time that the functions take without them."""
-        try:
-            reporting = self._session(Change(settings=REPORTING))
-        except psycopg.errors.DatabaseError:
-            return []  # The role may not set it.
+        if (reporting := self._privileged(REPORTING)) is None:
+            return []
         try:
             found = nested_statements(reporting, self._tried, (3 * time.monotonic() + ends_s) / 4)
         finally:

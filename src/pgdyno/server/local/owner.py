@@ -7,6 +7,9 @@ put objects of his own in the place of those that pgdyno makes and uses there.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
 from msgspec.structs import replace
 
 from pgdyno.server.connecting.connect import connect
@@ -14,6 +17,7 @@ from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.sql_files import query
 
 OWNER = "pgdyno_owner"
+_OF_ROLE = "alter role {} in database {} "
 _IS_THERE = "select from pg_roles where rolname = %s"
 
 
@@ -32,6 +36,25 @@ def owner_of(server: ConnInfo) -> ConnInfo | None:
     with connect(server) as connection:
         is_there = connection.execute(_IS_THERE, [OWNER]).fetchone() is not None
     return replace(server, user=OWNER) if is_there else None
+
+
+@contextmanager
+def owner_has(server: ConnInfo, settings: Mapping[str, str]) -> Iterator[None]:
+    """Give sessions of the role that begin in the block, on a server that ``server`` connects to as
+    superuser, settings that only a superuser may set. They keep them. Raises psycopg.Error where
+    the server refuses one."""
+    from psycopg import sql
+
+    of_role = sql.SQL(_OF_ROLE).format(sql.Identifier(OWNER), sql.Identifier(server.database))
+    with connect(server) as connection:
+        try:
+            for name, value in settings.items():
+                setting = sql.SQL("set {} = {}").format(sql.Identifier(name), sql.Literal(value))
+                connection.execute(of_role + setting)
+            yield
+        finally:
+            for name in settings:
+                connection.execute(of_role + sql.SQL("reset {}").format(sql.Identifier(name)))
 
 
 def owner_by_tcp(server: ConnInfo, tcp: ConnInfo) -> ConnInfo:

@@ -1,5 +1,4 @@
 -- A role that owns the database pgdyno, and may make objects in its schema public, which it does not own.
--- It may have the calls of functions counted, where such a right can be granted (PostgreSQL 15).
 create role pgdyno_owner login;
 -- What the owner sets for the database, a superuser's sessions would otherwise have as well: objects
 -- that they make would be his, and texts in their SQL would end elsewhere.
@@ -11,8 +10,5 @@ begin
     if to_regnamespace('public') is not null then
         alter schema public owner to pgdyno;
         grant usage, create on schema public to pgdyno_owner;
-    end if;
-    if current_setting('server_version_num')::int >= 150000 then
-        grant set on parameter track_functions to pgdyno_owner;
     end if;
 end $$;
