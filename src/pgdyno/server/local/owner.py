@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -16,26 +17,32 @@ from pgdyno.server.connecting.connect import connect
 from pgdyno.server.connecting.conninfo import ConnInfo
 from pgdyno.server.sql_files import query
 
+if TYPE_CHECKING:
+    from pgdyno.server.connecting.control import Control
+
 OWNER = "pgdyno_owner"
 _OF_ROLE = "alter role {} in database {} "
-_IS_THERE = "select from pg_roles where rolname = %s"
+_ROLE = "select from pg_roles where rolname = %s"
 
 
 def make_owner(server: ConnInfo) -> ConnInfo:
     """Make the role on a server that ``server`` connects to as superuser, unless it has it; return
     connection values of the role."""
-    if (known := owner_of(server)) is not None:
-        return known
     with connect(server) as connection:
-        connection.execute(query("server", "make_owner"))
+        if not _is_there(connection):
+            connection.execute(query("server", "make_owner"))
     return replace(server, user=OWNER)
 
 
 def owner_of(server: ConnInfo) -> ConnInfo | None:
     """Return connection values of the role; None if the server does not have it."""
     with connect(server) as connection:
-        is_there = connection.execute(_IS_THERE, [OWNER]).fetchone() is not None
+        is_there = _is_there(connection)
     return replace(server, user=OWNER) if is_there else None
+
+
+def _is_there(connection: Control) -> bool:
+    return connection.execute(_ROLE, [OWNER]).fetchone() is not None
 
 
 @contextmanager
