@@ -97,12 +97,12 @@ exam-again: build ## Diagnose and grade again what KEPT='DIR …' has of drawn e
 	PYTHONPATH=tests $(BIN)/python -m exam.drawn.again $(KEPT)
 
 .PHONY: exam-captures
-exam-captures: build ## Capture seven loads, make them again, and compare both: LOADS='tpcb-like,orders' SECONDS=4 ROUNDS=4
-	PYTHONPATH=tests $(BIN)/python -m exam.captures --loads '$(LOADS)' --seconds $(SECONDS) --rounds $(ROUNDS) $(EXAM)
+exam-captures: build ## Capture seven loads, make them again, and compare both: LOADS='tpcb-like,orders' SECONDS=8 ROUNDS=8
+	PYTHONPATH=tests $(BIN)/python -m exam.captures --loads '$(LOADS)' $(SECONDS:%=--seconds %) $(ROUNDS:%=--rounds %) $(EXAM)
 
 LOADS ?= *
-SECONDS ?= 4
-ROUNDS ?= 4
+SECONDS ?=
+ROUNDS ?=
 KEPT ?= kept
 SEEDS ?= 1
 SEED ?= 1

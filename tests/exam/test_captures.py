@@ -9,7 +9,7 @@ from msgspec import to_builtins
 
 from exam.captures.grading import figures, plans_alike, rows_alike
 from exam.captures.measuring import Counts, Executed, Slice, between
-from exam.captures.model import loads
+from exam.captures.model import Times, loads
 from exam.captures.page import lines_of, page, table
 from exam.captures.plans import Names, shape_of_node
 from pgdyno.spec import spec_from_fields
@@ -27,9 +27,8 @@ def row(pairs: list[tuple[Slice, Slice]], **more: Any) -> dict[str, Any]:
     return {
         "load": "shop",
         "took_s": 60.0,
-        "seconds": 4,
-        "rounds": 4,
-        "capture_seconds": 10,
+        "times": to_builtins(Times()),
+        "grown_s": 0.0,
         **to_builtins(graded),
         "finding": {"source": "hot-row", "clone": "hot-row", "alike": True},
         "failures": {"done": 1000, "failed": 0, "errors": []},
@@ -101,8 +100,8 @@ def test_the_page_has_a_line_for_each_load() -> None:
     slow = Slice(tps=50.0, cpu_ms=1.0, wal_bytes=500.0, hot_share=0.9)
     rows = [
         row([(ONE, ONE)]),
-        row([(ONE, slow)], load="slow"),
-        {"load": "none", "missing": "why", "rounds": 4},
+        row([(ONE, slow)], load="slow", times=to_builtins(Times(60.0)), grown_s=30.0),
+        {"load": "none", "missing": "why", "times": to_builtins(Times()), "grown_s": 0.0},
     ]
     marked = table(rows)[2:]
     assert "**" not in marked[0]
@@ -110,7 +109,10 @@ def test_the_page_has_a_line_for_each_load() -> None:
     assert marked[2].startswith("| none | why |")
     assert lines_of(rows[0])[0] == "shop (60 s): alike"
     result = {"machine": {"date": "2026-11-30", "cores": 2}, "loads": rows}
-    assert "1 of 3 loads are alike in all respects" in page(result)
+    text = page(result)
+    assert "1 of 3 loads are alike in all respects" in text
+    assert "- 4 slices of 4 s for each side, a capture of 10 s: shop, none\n" in text
+    assert "a capture of 60 s, which 30 s of load precede: slow\n" in text
 
 
 def test_changes_are_added_to_the_page() -> None:

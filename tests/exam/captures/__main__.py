@@ -14,7 +14,9 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from exam.captures.model import Fields, Load, loads
+import msgspec
+
+from exam.captures.model import Fields, Load, Times, loads
 from exam.captures.page import PAGE, lines_of, page, table
 from exam.machine import facts
 from exam.processes import answer_of, home
@@ -67,32 +69,35 @@ def _kept(output: Path) -> dict[str, Fields]:
 def carried_out(load: Load, given: argparse.Namespace) -> Fields:
     """Carry a load out in a process of its own; return its row."""
     began_s = time.monotonic()
+    times = Times(
+        given.capture or load.times.capture_s,
+        given.rounds or load.times.rounds,
+        given.seconds or load.times.slice_s,
+    )
     asked = {
         "load": load.name,
-        "seconds": given.seconds,
-        "rounds": given.rounds,
-        "capture_seconds": given.capture,
+        "times": msgspec.to_builtins(times),
         "reads": given.reads,
         "transfer": given.transfer,
         "keep": None if given.keep is None else str((given.keep / load.name).absolute()),
     }
-    slices_s = 4 * given.rounds * given.seconds
-    seconds_max = _TRANSFER_S if given.transfer else _MORE_S + given.capture + slices_s
+    taken_s = load.grown_s + 2 * times.capture_s + 4 * times.rounds * times.slice_s
+    seconds_max = _TRANSFER_S if given.transfer else _MORE_S + taken_s
     row = answer_of("exam.captures.examinee", asked, seconds_max=seconds_max)
     row = {"load": load.name, **row, "took_s": round(time.monotonic() - began_s, 1)}
     if given.transfer:
         return row
     clients = None if load.is_application else load.clients
-    choices = {name: asked[name] for name in ("seconds", "rounds", "capture_seconds", "reads")}
+    choices = {"times": asked["times"], "grown_s": load.grown_s, "reads": given.reads}
     return {"clients": clients, **choices, **row}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m exam.captures", description=__doc__)
     parser.add_argument("--loads", default="*", metavar="PATTERN,…", help="loads by their names")
-    parser.add_argument("--seconds", type=float, default=4.0, help="length of a slice")
-    parser.add_argument("--rounds", type=int, default=4, help="slices of each side")
-    parser.add_argument("--capture", type=float, default=10.0, help="length of the capture")
+    parser.add_argument("--seconds", type=float, help="length of a slice, if not the load's own")
+    parser.add_argument("--rounds", type=int, help="slices of each side, likewise")
+    parser.add_argument("--capture", type=float, help="length of the capture, likewise")
     parser.add_argument(
         "--reads", action="store_true", help="let the capturing role read all data as well"
     )

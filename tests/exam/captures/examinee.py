@@ -19,7 +19,7 @@ from exam.captures import measuring, sides
 from exam.captures.application import NotInstalled, application_side
 from exam.captures.grading import figures, plans_alike, rows_alike
 from exam.captures.measuring import Executed, Slice
-from exam.captures.model import Fields, Load, loads
+from exam.captures.model import GROWTH_S, Fields, Load, Times, loads
 from exam.captures.plans import names_of, shape_of_plan
 from exam.captures.sides import Side
 from exam.captures.transfer import transferred
@@ -28,8 +28,6 @@ from pgdyno.clone import Capture, read_capture
 from pgdyno.clone.difference import shape_of
 from pgdyno.errors import PgdynoError
 
-_GROWTH_S = 10.0
-"""Load of a source whose tables are empty at first, between two times that they are analyzed."""
 _WARM_S = 3.0
 """Load before the capture."""
 _RISEN_S = 1.5
@@ -39,12 +37,12 @@ _FINDINGS_S = 6.0
 
 def carried_out(load: Load, asked: Fields, folder: Path) -> Fields:
     """Carry a load out; return its row. Raises PgdynoError, NotInstalled, or Refused."""
-    path = folder / f"{load.name}.pgdyno"
+    path, times = folder / f"{load.name}.pgdyno", msgspec.convert(asked["times"], Times)
     with ExitStack() as stack:
         with ExitStack() as first:
             source = first.enter_context(_source(load, folder))
             _grow(source, load.growths)
-            loaded_s, before = _captured(source, path, asked["capture_seconds"], asked["reads"])
+            loaded_s, before = _captured(source, path, times.capture_s, asked["reads"])
             if not asked["transfer"]:
                 stack.push(first.pop_all())
         if asked["transfer"]:
@@ -55,7 +53,7 @@ def carried_out(load: Load, asked: Fields, folder: Path) -> Fields:
         with clone.loaded():
             time.sleep(loaded_s)
         with neighbours() as others:
-            row = _compared(load, (source, clone), read_capture(path), before, asked)
+            row = _compared(load, (source, clone), read_capture(path), before, times)
         row["failures"] = clone.failures()
     return row | {"other_programs_cores": round(others.cores, 2)}
 
@@ -75,7 +73,7 @@ def _grow(source: Side, times: int) -> None:
     """Load a source so many times; its plans follow its rows, as with autovacuum."""
     for _ in range(times):
         with source.loaded():
-            time.sleep(_GROWTH_S)
+            time.sleep(GROWTH_S)
         with measuring.connected(source.conninfo) as connection:
             connection.execute("vacuum analyze")
 
@@ -105,7 +103,7 @@ def _compared(
     both: tuple[Side, Side],
     capture: Capture,
     before: dict[str, Executed],
-    asked: Fields,
+    times: Times,
 ) -> Fields:
     """Measure both sides in turn, and return what differs; ``before`` are the statements of the
     source while it was captured."""
@@ -118,10 +116,10 @@ def _compared(
         shapes = _shapes(capture, *ends)
         pairs = [
             (
-                _slice(both[0], ends[0], asked["seconds"]),
-                _slice(both[1], ends[1], asked["seconds"]),
+                _slice(both[0], ends[0], times.slice_s),
+                _slice(both[1], ends[1], times.slice_s),
             )
-            for _ in range(asked["rounds"])
+            for _ in range(times.rounds)
         ]
         source, clone = (measuring.executed(end) for end in ends)
     found = [_findings(load, side) for side in both]

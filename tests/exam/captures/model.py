@@ -13,9 +13,28 @@ ORDERS = Path(__file__).parent / "orders" / "orders.toml"
 CLIENTS = 4
 SHARE_MIN = 0.95
 """Least share of the calls whose rows are alike, and of the time whose plans are."""
+GROWTH_S = 10.0
+"""Load of a source whose tables are empty at first, between two times that they are analyzed."""
 RATIO, POINTS = 0.10, 0.05
 """Tolerances: of a ratio, and of the difference of two shares."""
 Unit = Literal["/s", "ms", "bytes", "share"]
+
+
+class Times(Struct, frozen=True):
+    """How long a load is watched."""
+
+    capture_s: float = 10.0
+    rounds: int = 4
+    """Slices of each side."""
+    slice_s: float = 4.0
+
+    def in_words(self, grown_s: float) -> str:
+        """Return them in words, with the load before the capture."""
+        before = f", which {grown_s:g} s of load precede" if grown_s else ""
+        return (
+            f"{self.rounds} slices of {self.slice_s:g} s for each side, a capture of"
+            f" {self.capture_s:g} s{before}"
+        )
 
 
 class Load(Struct, frozen=True):
@@ -29,11 +48,21 @@ class Load(Struct, frozen=True):
     """Table and column of an index that it lacks, for the changes that are transferred."""
     growths: int = 0
     """Times that it is loaded before everything else: its tables are empty at first."""
+    times: Times = Times()
+
+    @property
+    def grown_s(self) -> float:
+        """Time that it is loaded before everything else."""
+        return self.growths * GROWTH_S
 
     @property
     def is_application(self) -> bool:
         """True if an application makes the load, not pgdyno."""
         return not self.fields
+
+
+_OF_JOBS = Times(60.0, 4, 15.0)
+"""Of an application that has jobs each 30 s."""
 
 
 def loads() -> list[Load]:
@@ -47,7 +76,7 @@ def loads() -> list[Load]:
     ]
     if ORDERS.exists():
         found.append(Load("orders", _own(ORDERS)))
-    return [*found, Load("synapse", {})]
+    return [*found, Load("synapse", {}, growths=6, times=_OF_JOBS)]
 
 
 def _builtin(script: str, scale: int, index: str = "", growths: int = 0) -> Load:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from exam.captures.model import CLIENTS, POINTS, RATIO, SHARE_MIN
+from exam.captures.model import CLIENTS, POINTS, RATIO, SHARE_MIN, Times
 from exam.captures.transfer import BUDGET, OVERLAPS_MIN, Transferred, in_order, in_words
 from exam.captures.transfer import lines as transfer_lines
 
@@ -21,7 +21,7 @@ _COLUMNS = ("load", "throughput", "CPU", "WAL", "HOT", "rows of a call", "plans"
 _HEAD = """\
 # Captures, proved
 
-    make exam-captures                              # all loads, ten minutes or more
+    make exam-captures                              # all loads, fifteen minutes or more
     make exam-captures LOADS='tpcb-like,orders'     # some of them
     make exam-captures SECONDS=8 ROUNDS=8           # longer slices, and more of them
     make exam-captures EXAM='--keep kept --write'   # keeps captures and run files, writes this page
@@ -40,8 +40,9 @@ ratios, with the lowest and the highest. That of WAL is the ratio of all slices 
 behind a checkpoint, and one side may write most of its in one slice. The load `synapse` is an application that nobody
 of pgdyno wrote, a server for chats, installed from the registry of packages when the exam begins (or once, in the
 directory `PGDYNO_EXAM_SYNAPSE`), whose clients send requests at a rate; there a transaction is a commit that is not
-that of a SET alone. Of the others `orders` has documents, arrays, partitions and triggers. The tables of
-`entity-resolution` are empty at first: it runs for half a minute before it is captured.
+that of a SET alone. It has jobs every half minute, so that its capture and all slices of a side take a minute each. Of
+the others `orders` has documents, arrays, partitions and triggers. The tables of `entity-resolution` and `synapse` are
+empty at first, and both run for a while before they are captured.
 """
 _TRANSFER = f"""\
 ## Transfer
@@ -157,19 +158,17 @@ def _cut(text: str, most: int = _TEXT_MAX) -> str:
 def page(result: Mapping[str, Any]) -> str:
     """Return the page with the outcomes of an exam."""
     machine = result["machine"]
-    rows = [row for row in result["loads"] if "rounds" in row]
+    rows = [row for row in result["loads"] if "times" in row]
     done = [row for row in rows if "figures" in row]
     alike = sum(map(_is_alike, done))
-    first = done[0] if done else rows[0]
-    least, most = (choose(row["rounds"] for row in rows) for choose in (min, max))
-    rounds = f"{most}" if least == most else f"{least} or {most}"
     lines = [
         _HEAD,
         "## Outcome",
         "",
-        f"{machine['date']}, {machine['cores']} cores, {rounds} slices of"
-        f" {first['seconds']:g} s for each side, captures of {first['capture_seconds']:g} s."
-        f" {alike} of {len(rows)} loads are alike in all respects.",
+        f"{machine['date']}, {machine['cores']} cores. {alike} of {len(rows)} loads are alike in all"
+        " respects.",
+        "",
+        *_times(rows),
         "",
         *table(rows),
         "",
@@ -198,6 +197,16 @@ def page(result: Mapping[str, Any]) -> str:
         *_unlike(done),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _times(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield how long the loads were watched: those that have the same in one line."""
+    names: dict[str, list[str]] = {}
+    for row in rows:
+        words = msgspec.convert(row["times"], Times).in_words(row["grown_s"])
+        names.setdefault(words, []).append(row["load"])
+    for words, those in names.items():
+        yield f"- {words}: {', '.join(those)}"
 
 
 def _transfer(rows: Sequence[Row]) -> Iterator[str]:
