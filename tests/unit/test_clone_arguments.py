@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -888,6 +889,38 @@ def test_no_two_rows_refer_to_one_that_each_has_alone() -> None:
 \\set people_person_id_key mod(:pair, 12) + 1
 \\set events_event_id_key :pair + 36 * random(0, 1) + 1
 """)
+
+
+def test_keys_of_a_row_that_refer_to_the_same_one_have_its_key() -> None:
+    """The names of a person in two forms, and that of another one."""
+    columns = tuple(Column(each, "text", "text") for each in ("name", "full_name", "other"))
+    persons = Table("public", "p", 40, 9, columns[:1], keys=(("name",),), has_primary=True)
+    references = tuple(
+        Reference((name,), "public.p", ("name",)) for name in ("name", "full_name", "other")
+    )
+    table = Table(
+        "public",
+        "t",
+        40,
+        9,
+        columns,
+        keys=(("name",), ("full_name",)),
+        references=references,
+    )
+    names = ["name", "other", "full_name"] * 2
+    statement = _statement(
+        "insert into t (name, other, full_name) values ($1, $2, $3), ($4, $5, $6)"
+        " on conflict (name) do update set other = excluded.other",
+        *(Parameter("text", "inserted", "public.t", each) for each in names),
+    )
+    transaction, source = Transaction(10.0, (Step(0),)), Source(18, 60.0, 10.0, 2, 1.0)
+    tables = persons, table
+    capture = Capture(
+        "pgdyno capture", 1, "pgdyno", source, tables, (statement,), (transaction,), ()
+    )
+    found = script_of(capture, [Part(transaction)], Keys(tables))
+    (values,) = re.findall(r"values (.*) on", found)
+    assert values == "(:p_name, :p_name_2, :p_name), (:p_name_3, :p_name_4, :p_name_3)"
 
 
 def test_columns_that_refer_together_name_one_row() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -18,6 +18,7 @@ from pgdyno.clone._drawing import Drawing, short
 from pgdyno.clone._lines import Lines
 from pgdyno.clone._rounds import Rounds
 from pgdyno.clone._shares import on_average, values_of
+from pgdyno.clone._turns import Turns
 from pgdyno.clone.capture_file import SHORTENED, Column, Parameter, Statement, Table
 from pgdyno.clone.keys import Keys, Place
 from pgdyno.clone.limits import is_whole, least_limit, limited
@@ -152,8 +153,7 @@ class Arguments:
 
     def _values(self, statement: Statement) -> Iterator[str]:
         """Yield a variable, or a literal, for each parameter."""
-        turns: defaultdict[tuple[Place, str, int], int] = defaultdict(int)
-        """Values of a key that a query of the statement has for a table, so far."""
+        turns, places = Turns(self._keys), Counter[Place]()
         queries = queries_of(statement.text)
         bounds: dict[Place, _Range] = {}
         lists = {int(each) for each in _SHORTENED.findall(statement.text)}
@@ -168,8 +168,8 @@ class Arguments:
                 yield part
             elif parameter.use == "compared" and (parameter.table, parameter.column) in of_rows:
                 place = parameter.table, parameter.column
-                turns[place, "", 0] += 1
-                yield self._once(short(place), f":{of_rows[place]}[{turns[place, '', 0]}]")
+                places[place] += 1
+                yield self._once(short(place), f":{of_rows[place]}[{places[place]}]")
             elif parameter.type.endswith(_ARRAY) and (column is None or column.base != "array"):
                 yield self._array(statement, parameter, table, column)
             elif parameter.use in _BOUNDS and column is None:
@@ -187,16 +187,17 @@ class Arguments:
                 place = (table.full_name, column.name)
                 root = self._keys.root(place)
                 count = self._listed(statement, place) if number in lists else 1
-                within = root, table.name, queries.get(number, 0)
                 # Rows take the place of those that were deleted.
-                is_same = parameter.use == "inserted" and place in self._emptied
-                turn = 0 if is_same else turns[within]
+                is_inserted = parameter.use == "inserted"
+                turn = 0
+                if not (is_inserted and place in self._emptied):
+                    query = queries.get(number, 0)
+                    turn = turns.next(place, query, count=count, is_inserted=is_inserted)
                 if (root, turn) not in self._drawing.variables and self._keys.is_null(
                     table, column
                 ):
                     yield "null"
                     continue
-                turns[within] += 0 if is_same else count
                 keys = (
                     self._drawing.of(statement, parameter, column, each)
                     for each in range(turn, turn + count)
