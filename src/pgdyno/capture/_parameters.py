@@ -31,6 +31,8 @@ _SET = re.compile(r"\bset\b(.*?)(?:\bwhere\b|\bfrom\b|\breturning\b|$)", re.IGNO
 _ASSIGNED = re.compile(rf"({NAME})\s*=([^=]*?)(?=,\s*{NAME}\s*=|$)", re.DOTALL)
 _CHOOSING = re.compile(r"\b(?:case|coalesce|greatest|least)\b", re.IGNORECASE)
 _COMPUTING = re.compile(r"[-+*/|]")
+_ADDING = re.compile(r"\bexcluded\b[^,]*[-+]|[-+][^,]*\bexcluded\b", re.IGNORECASE)
+"""A new value of a row that is there, to which an INSERT adds its own."""
 _INSERT = re.compile(
     rf"\s*insert\s+into\s+[^\s(]+(?:\s+as\s+{NAME})?\s*\(([^()]*)\)\s*values", re.I
 )
@@ -210,11 +212,14 @@ def _numbers(side: str, relations: Mapping[str, str], lists: Lists) -> list[int]
 
 
 def _written(node: Node, text: str, table: Table, lists: Lists) -> Iterator[Found]:
-    if re.match(r"\s*(?:with\b.*\))?\s*insert\b", text, re.I | re.S):
-        yield from _inserted(node, text, table, lists)
     found = _SET.search(text)
-    for assigned in _ASSIGNED.finditer(found[1]) if found else ():
-        column, expression = folded(assigned[1]), assigned[2]
+    assigned = _ASSIGNED.findall(found[1]) if found else []
+    if re.match(r"\s*(?:with\b.*\))?\s*insert\b", text, re.I | re.S):
+        added = {folded(name) for name, expression in assigned if _ADDING.search(expression)}
+        for number, (use, name, column) in _inserted(node, text, table, lists):
+            yield number, ("added" if column in added else use, name, column)
+    for name, expression in assigned:
+        column = folded(name)
         plain = _PLAIN.fullmatch(expression.strip())
         if plain:
             yield int(plain[1]), ("set", table.full_name, column)
