@@ -12,7 +12,7 @@ from pgdyno.capture._lists import rows_of_values
 from pgdyno.capture._sampling import Together
 from pgdyno.capture._scanning import values_in
 from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
-from pgdyno.capture._transactions import Kind, Seen, kinds_of
+from pgdyno.capture._transactions import Kind, Seen, evened, kinds_of
 
 
 def test_statements_seen_together_are_one_kind_in_their_order() -> None:
@@ -30,6 +30,12 @@ def test_a_repeated_statement_does_not_count_the_transactions() -> None:
     sequences = [["a", "b", "b", "b"], ["a", "b"]]
     (found,) = kinds_of({"a": 100.0, "b": 900.0}, Seen(1.0, sequences), begins=100)
     assert (found.statements, found.transactions) == (("a", "b"), 100.0)
+
+
+def test_statements_that_may_be_in_the_same_transactions_are_executed_as_often() -> None:
+    calls = {"a": 100.0, "b": 99.0, "c": 11.0, "d": 15.0, "e": 13.0, "f": 12.0}
+    even = dict.fromkeys("cef", 12.0)
+    assert evened(calls) == {"a": 99.5, "b": 99.5, "d": 15.0, **even}
 
 
 def test_one_accidental_meeting_joins_nothing() -> None:

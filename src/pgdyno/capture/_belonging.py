@@ -11,13 +11,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from pgdyno.capture._order import Change, changes_of
-from pgdyno.capture._transactions import Kind
+from pgdyno.capture._transactions import Kind, may_differ
 from pgdyno.clone.capture_file import Statement
 from pgdyno.clone.keys import Keys
 
-_DIFFERENCE, _DIFFERENCE_MIN = 0.02, 2.0
-"""Part by which the executions of statements of one transaction may differ, and the least number:
-one may be under way at each of the two looks."""
 _RARE = 0.01
 """Share of all transactions below which those of a statement may have a block that was not seen."""
 
@@ -69,7 +66,7 @@ def _belongs(
     own: Change, calls: Mapping[str, float], alone: Kind, kind: Kind, changes: Mapping[str, Change]
 ) -> bool:
     """Return whether a change of a single statement belongs to the transactions of a kind."""
-    most = max(_DIFFERENCE_MIN, _DIFFERENCE * alone.transactions)
+    most = may_differ(alone.transactions)
     if own.is_beside(_of_kind(kind, changes)):
         return alone.transactions <= kind.transactions + most
     opposite = [each for each in kind.statements if each in changes and own.undoes(changes[each])]

@@ -23,7 +23,7 @@ from pgdyno.capture._server import SourceServer
 from pgdyno.capture._settings import SourceSettings
 from pgdyno.capture._skew import Updates
 from pgdyno.capture._texts import begins, is_kept, without_values
-from pgdyno.capture._transactions import Kind, Seen
+from pgdyno.capture._transactions import Kind, Seen, evened
 from pgdyno.capture._units import from_beginning, together_but_for_rows
 from pgdyno.capture._upserts import with_added
 from pgdyno.capture._whole import all_kinds
@@ -275,8 +275,9 @@ def _transactions(
             block = kind.block or len(kind.statements) > 1
             yield Transaction(per_s, tuple(logged), block)
             continue
+        executed = evened({each: calls[each] for each in kind.statements})
         steps = tuple(
-            Step(numbers[each], round(calls[each] / max(1.0, kind.transactions), 3))
+            Step(numbers[each], round(executed[each] / max(1.0, kind.transactions), 3))
             for each in _ordered(kind, statements, keys)
         )
         yield Transaction(per_s, steps, kind.block)

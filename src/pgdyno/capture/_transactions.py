@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from statistics import mean
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,6 +23,9 @@ _LATE_S = 0.3
 them once a second, and statements at once."""
 _AGREES = 2.5
 """Times by which a number that was estimated from some samples may be another one."""
+_DIFFERENCE, _DIFFERENCE_MIN = 0.02, 2.0
+"""Part by which the executions of statements of one transaction may differ, and the least number:
+one may be under way at each of the two looks."""
 
 
 class Kind(Struct, frozen=True):
@@ -45,6 +49,24 @@ class Kind(Struct, frozen=True):
     def is_unit(self) -> bool:
         """True for statements that commit by themselves and follow each other."""
         return not self.block and not self.times and len(self.statements) > 1
+
+
+def may_differ(calls: float) -> float:
+    """Return by how many the executions of statements of one transaction may differ."""
+    return max(_DIFFERENCE_MIN, _DIFFERENCE * calls)
+
+
+def evened(calls: Mapping[str, float]) -> dict[str, float]:
+    """Return the executions of a transaction's statements, the same for those that may be in the
+    same transactions: what one inserts may be what another one needs."""
+    groups: list[list[str]] = []
+    for each in sorted(calls, key=lambda each: calls[each]):
+        least = calls[groups[-1][0]] if groups else -math.inf
+        if calls[each] - least <= may_differ(least):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return {each: mean(map(calls.__getitem__, group)) for group in groups for each in group}
 
 
 class Seen(Struct, frozen=True):
