@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from pgdyno.capture._belonging import with_belonging
 from pgdyno.capture._transactions import Kind
-from pgdyno.clone.capture_file import Column, Reference, Statement, Table
+from pgdyno.clone.capture_file import Column, Parameter, Reference, Statement, Table
 from pgdyno.clone.keys import Keys
 
 _ID = Column("id", "bigint", "int8", not_null=True)
@@ -22,15 +22,16 @@ _TEXTS = {
     "look": "select id from orders where id = $1",
     "invoice": "insert into invoices (id) values ($1)",
     "void": "delete from invoices where id = $1",
+    "two": "insert into invoices (id) values ($1), ($2)",
 }
 _STATEMENTS = {key: Statement(text, (), 1.0, 1.0, 1.0, 1.0) for key, text in _TEXTS.items()}
+_KEYS = Keys((_ORDERS, _INVOICES))
 _OF_ORDERS = Kind(("order", "look"), 100.0, block=True)
 
 
 def _joined(*kinds: Kind) -> list[tuple[str, ...]]:
     calls = {each: kind.transactions for kind in kinds for each in kind.statements}
-    keys = Keys((_ORDERS, _INVOICES))
-    return [each.statements for each in with_belonging(kinds, _STATEMENTS, calls, keys)]
+    return [each.statements for each in with_belonging(kinds, _STATEMENTS, calls, _KEYS)]
 
 
 def test_a_row_beside_each_new_one_comes_with_it() -> None:
@@ -66,3 +67,25 @@ def test_what_is_rare_may_have_a_block() -> None:
     often = Kind(("look",), 10_000.0, block=False)
     rare = (Kind((each,), 12.0, block=False) for each in ("void", "invoice"))
     assert _joined(often, *rare) == [("look",), ("invoice", "void")]
+
+
+def test_statements_that_differ_in_their_rows_are_one() -> None:
+    one, two = Kind(("invoice",), 90.0, block=True), Kind(("two",), 10.0, block=False)
+    of_orders = replace(_OF_ORDERS, statements=("order", "invoice"))
+    assert _joined(of_orders, two) == [("order", "invoice", "two")]
+    found = with_belonging([one, two], _STATEMENTS, {"invoice": 90.0, "two": 10.0}, _KEYS)
+    assert found == [Kind(("invoice", "two"), 100.0, block=True)]
+    # Together they are as many as the rows that they replace.
+    void = Kind(("void",), 100.0, block=True)
+    assert _joined(void, one, two) == [("invoice", "two", "void")]
+
+
+def test_rows_that_others_find_are_replaced_at_once() -> None:
+    compared = (Parameter("bigint", "compared", "public.invoices", "id"),)
+    text = "select * from invoices where id = $1"
+    found = {"find": Statement(text, compared, 1.0, 1.0, 1.0, 1.0)}
+    kinds = [Kind(("void", "look"), 200.0, block=True), Kind(("invoice",), 199.0, block=False)]
+    calls = {"void": 200.0, "look": 200.0, "invoice": 199.0}
+    assert with_belonging(kinds, _STATEMENTS, calls, _KEYS) == kinds
+    (joined,) = with_belonging(kinds, _STATEMENTS | found, calls, _KEYS)
+    assert joined.statements == ("invoice", "void", "look")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from inline_snapshot import snapshot
 from msgspec.structs import replace
@@ -9,6 +11,7 @@ from msgspec.structs import replace
 from pgdyno._engine import check_script
 from pgdyno.clone import Capture, clone_of
 from pgdyno.clone.capture_file import (
+    SHORTENED,
     Application,
     Column,
     Parameter,
@@ -122,3 +125,27 @@ def test_what_nothing_follows_has_a_script_of_its_own() -> None:
 def test_other_transactions_have_scripts_of_their_own(capture: Capture) -> None:
     assert takings(capture) == {}
     assert len(clone_of(capture, "x").scripts) == len(capture.transactions)
+
+
+def test_rows_are_put_and_taken_in_several_numbers() -> None:
+    one = replace(_PUT, text="insert into jobs (batch_id, note) values ($1, $2)", rows=1.0)
+    one = replace(one, parameters=one.parameters[:2])
+    listed = replace(_TAKEN, text=f"delete from jobs where batch_id in ($1 {SHORTENED})", rows=2.0)
+    taken = replace(_TAKEN, rows=1.0)
+    puts = Transaction(10.0, (Step(0, 0.3), Step(1, 0.7)))
+    takes = Transaction(10.0, (Step(2, 0.7), Step(3, 0.3)))
+    source, tables = Source(18, 60.0, 20.0, 4, 1.0), (_JOBS, _BATCHES)
+    capture = Capture(
+        "pgdyno capture", 1, "pgdyno", source, tables, (_PUT, one, taken, listed), (puts, takes), ()
+    )
+    assert {place: each.transaction for place, each in takings(capture).items()} == {0: 1}
+    # Both have as many rows.
+    (script,) = clone_of(capture, "x").scripts.values()
+    check_script(script, "script.sql")
+    assert script.count("\\set chance ") == 1
+    assert re.findall(r"\\if (.*)", script) == [
+        ":chance > 700 and :chance <= 1000",
+        ":chance <= 700",
+        ":chance <= 700",
+        ":chance > 700 and :chance <= 1000",
+    ]

@@ -68,17 +68,18 @@ class _Script:
         self._taken: dict[str, float] = {}
         """Share of the transactions that have a statement, by what others are in its place."""
         self._shares: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-        """Numbers of parameters of statements that are the same but for their number of rows, and
-        shares of the transactions that have them."""
+        """Sizes of statements that are the same but for their number of rows, and shares of the
+        transactions that have them."""
         for statement, step in zip(self._statements, steps, strict=True):
-            size = len(statement.parameters), _share(step)
-            self._shares[statement.without_rows].append(size)
+            self._shares[statement.without_rows].append((statement.size, _share(step)))
 
     def text(self) -> str:
         """Return the script."""
         first = 0
         for part in self._parts:
-            self._chance, self._chances = "", part.chances
+            # What belongs together has as many rows in both.
+            self._chance = self._chance if part.chances == self._chances else ""
+            self._chances = part.chances
             self._write_transaction(part.transaction, first)
             first += len(part.transaction.steps)
         return self._lines.text()
@@ -141,12 +142,11 @@ class _Script:
         """Return the share of the transactions that have another statement in place of one: the
         same with fewer rows, or one that does the same to the table in all others. A transaction
         has as many rows for all statements that differ in them."""
-        size = len(statement.parameters)
         table = next((each.table for each in statement.parameters if each.table), "")
         kind = f"{first_word(statement.text)} {table}"
         least, like = 0.0, self._taken.get(kind, 0.0)
         if len(same := self._shares[statement.without_rows]) > 1:
-            fewer = sum(share for parameters, share in same if parameters < size)
+            fewer = sum(share for size, share in same if size < statement.size)
             least = fewer if fewer + chance <= 1 + _SAME else 0.0
         elif abs(1 - like - chance) <= _SAME:
             least = like

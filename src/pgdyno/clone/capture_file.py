@@ -20,7 +20,8 @@ _AGGREGATES = (
     r"(?is)\s*select\s+(?:coalesce\s*\()?(?:array_agg|avg|count|max|min|sum)\s*\("
     r"(?!.*\bgroup\s+by\b)"
 )
-_PARAMETER = re.compile(r"\$\d+")
+_PARAMETER = re.compile(r"\$\d+(?:::\w+)?")
+"""A parameter with its type, if it has one."""
 _ROWS = re.compile(r"\([$\s,]*\)(?:\s*,\s*\([$\s,]*\))+|\([$\s,]*\)")
 """Rows of parameters without numbers."""
 _ON_CONFLICT = re.compile(r"(?is)\bon\s+conflict\b.*?\bdo\s+(nothing|update)\b")
@@ -224,8 +225,15 @@ class Statement(Struct, frozen=True, omit_defaults=True):
 
     @property
     def without_rows(self) -> str:
-        """Its text without the number of rows that it has parameters for."""
-        return _ROWS.sub("()", _PARAMETER.sub("$", self.text))
+        """Its text without the number of rows, or of values in a list, that it has parameters
+        for."""
+        whole = self.text.replace(f" {SHORTENED}", "")
+        return _ROWS.sub("()", _PARAMETER.sub("$", whole))
+
+    @property
+    def size(self) -> int:
+        """Number of its parameters; a list that the server has shortened has some more."""
+        return len(self.parameters) + self.text.count(SHORTENED)
 
     def compared_with(self, table: Table) -> set[str]:
         """Return the columns of a table with which it compares values."""

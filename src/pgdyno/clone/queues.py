@@ -42,8 +42,10 @@ class Taking(Struct, frozen=True):
 class _Moved(Struct, frozen=True):
     """Rows that a transaction puts into a table, or takes from it."""
 
-    rows_per_s: float
-    columns: frozenset[str]
+    times: float = 0.0
+    """Executions in a transaction, of statements with all numbers of rows together."""
+    rows_per_s: float = 0.0
+    columns: frozenset[str] = frozenset()
     """Those of which it names the values."""
 
 
@@ -70,9 +72,13 @@ def takings(capture: Capture) -> dict[int, Taking]:
             executions = sum(capture.transactions[each].per_s for each in puts)
             often = capture.transactions[taker].per_s / executions
             if _is_of_same(capture, (taker, *puts)):
-                taking = Taking(taker, min(1.0, often), min(1.0, 1 / often))
+                taking = Taking(taker, _part(often), _part(1 / often))
                 found |= dict.fromkeys(puts, taking)
     return found
+
+
+def _part(often: float) -> float:
+    return often if often < ALWAYS else 1.0
 
 
 def own_rates(per_s: Sequence[float], takings: Mapping[int, Taking]) -> list[float]:
@@ -94,19 +100,28 @@ def scripts_per_s(capture: Capture) -> float:
 
 def _moved(capture: Capture, word: str, use: Use) -> defaultdict[str, _ByPlace]:
     """Return the rows that statements with a first word put, or take, by the table, with the
-    columns of parameters with a use: statements of most transactions that are in no loop."""
+    columns of parameters with a use."""
     found: defaultdict[str, _ByPlace] = defaultdict(dict)
     for place, transaction in enumerate(capture.transactions):
         for step in transaction.steps:
             statement = capture.statements[step.statement]
             named = [each for each in statement.parameters if each.table and each.use == use]
-            is_once = _SELDOM <= step.times <= _ONCE_MAX
-            if named and is_once and first_word(statement.text) == word:
+            if named and first_word(statement.text) == word:
                 name = named[0].table
+                before = found[name].get(place, _Moved())
                 columns = frozenset(each.column for each in named if each.table == name)
                 rows = statement.rows if statement.added is None else statement.added
-                found[name][place] = _Moved(transaction.per_s * step.times * rows, columns)
-    return found
+                found[name][place] = _Moved(
+                    before.times + step.times,
+                    before.rows_per_s + transaction.per_s * step.times * rows,
+                    before.columns | columns,
+                )
+    return defaultdict(dict, {name: _once(of_table) for name, of_table in found.items()})
+
+
+def _once(moved: _ByPlace) -> _ByPlace:
+    """Return those of transactions most of which move rows, and in no loop."""
+    return {place: each for place, each in moved.items() if _SELDOM <= each.times <= _ONCE_MAX}
 
 
 def _is_queue(rows: float, puts: _ByPlace, takes: _Moved) -> bool:
