@@ -13,6 +13,7 @@ from pgdyno.clone.capture_file import (
     Reference,
     Statement,
     Table,
+    Use,
 )
 from pgdyno.clone.limits import least_limit, limited, unlimited
 
@@ -61,6 +62,18 @@ def test_rows_of_a_statement_tell_the_number_of_values(
 ) -> None:
     known = {"id": None, "customer": None, "state": None, "shop": 10}
     assert _told(text, rows, *columns) == known | told
+
+
+@pytest.mark.parametrize(("rows", "told"), [(100.0, 10.0), (0.5, None)])
+def test_rows_in_a_range_tell_that_there_are_few_values(rows: float, told: float | None) -> None:
+    uses: tuple[tuple[Use, str], ...] = ("compared", "shop"), ("compared", "state"), ("most", "id")
+    parameters = tuple(Parameter("bigint", use, "public.orders", name) for use, name in uses)
+    statements = [
+        Statement("delete from orders", parameters, 5.0, each, 0.1, 0.0)
+        for each in (rows, rows / 2)
+    ]
+    (table,) = with_distinct((_ORDERS,), statements, {})
+    assert [each.distinct for each in table.columns if each.name == "state"] == [told]
 
 
 def test_a_column_is_told_beside_one_that_another_statement_tells() -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from pgdyno.capture._texts import is_recursive
 from pgdyno.capture._told import with_told
-from pgdyno.clone.capture_file import SHORTENED, Reference, Statement, Table
+from pgdyno.clone.capture_file import SHORTENED, Reference, Statement, Table, Use
 from pgdyno.clone.keys import GROWING_MIN, Keys, Place
 from pgdyno.clone.limits import unlimited
 from pgdyno.spec.sql_text import NAME, folded
@@ -49,6 +49,7 @@ def with_distinct(
             if places and (len(places) == 1) == is_alone:
                 told = dict(_told(statement, places, keys, rows)) | told
         tables = _with(tables, told)
+    tables = _with(tables, _at_most(by_calls, Keys(tables), rows))
     keys = Keys(tables)
     groups = dict(group for each in reversed(by_calls) for group in _grouped(each, keys))
     tables = _with(tables, groups)
@@ -76,10 +77,23 @@ def _with_likely(table: Table, copied: Iterable[tuple[Place, Place]]) -> Table:
     return replace(table, likely=(*table.likely, *more)) if more else table
 
 
-def _compared(statement: Statement) -> set[Place]:
+def _at_most(
+    statements: Iterable[Statement], keys: Keys, rows: Mapping[str, float]
+) -> dict[Place, float]:
+    """Return the columns with few values, as statements tell that find rows by them and in a range:
+    all of their values together have at least as many rows."""
+    found: dict[Place, float] = {}
+    for each in statements:
+        for place, count in _told(each, _compared(each, ("limit", "least", "most")), keys, rows):
+            if count > 0:
+                found[place] = min(count, found.get(place, count))
+    return found
+
+
+def _compared(statement: Statement, but: Sequence[Use] = ("limit",)) -> set[Place]:
     """Return the columns of a table whose values decide the rows of a statement; none if there are
-    others, or the rows do not tell."""
-    used = [each for each in statement.parameters if each.use != "limit"]
+    others, or the rows do not tell. Some uses do not count."""
+    used = [each for each in statement.parameters if each.use not in but]
     compared = {(each.table, each.column) for each in used if each.use == "compared"}
     is_one = len({table for table, _ in compared}) == 1 and len(compared) == len(used)
     tells = is_one and not statement.aggregates and statement.rows >= _ROWS_MIN
