@@ -65,3 +65,17 @@ def test_some_wal_does_not_tell_widths() -> None:
     assert _widths(_insert(other, "note", wal=500), notes=other) == [None] * 4
     many = replace(_NOTES, rows=50_000)
     assert _widths(_insert(many, "note", wal=500), notes=many) == [None] * 4
+
+
+def test_texts_have_no_more_room_than_the_pages_of_the_table() -> None:
+    """The pages of indexes are divided, which writes WAL, too."""
+    person = _insert(_PEOPLE, "name", wal=(54 + 52 + 2 * 30) / 0.95)
+    note = _insert(_NOTES, "name", "note", "at", wal=(54 + 52 + 54 + 2 * 30 + 16 + 500) / 0.95)
+    widths = []
+    for rows in (100, 200):
+        name, _, wide, _ = _widths(person, note, notes=replace(_NOTES, rows=rows, pages=9))
+        assert name is not None
+        assert abs(name - 30) < 3
+        widths.append(wide or 0.0)
+    assert abs(widths[0] - 500) < 10
+    assert abs(widths[1] - 290) < 10

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from msgspec import Struct
 from pgdyno.capture._told import with_told
 from pgdyno.clone.capture_file import Statement, Table
 from pgdyno.clone.keys import Keys, Place
-from pgdyno.clone.values import bytes_of, is_text
+from pgdyno.clone.values import ROW_BYTES, bytes_of, bytes_of_row, is_text
 from pgdyno.spec.sql_text import NAME, folded
 
 _ROWS_MAX = 1000
@@ -31,6 +31,8 @@ _WIDTH_MIN, _WIDTH_MAX = 2.0, 8000.0
 _ALIKE = 0.3
 """Weight of the texts of an INSERT being alike, beside that of its WAL."""
 _IMAGES_MAX = 0.02
+_PAGES_MIN = 3
+"""Pages of a table from which on its rows fill at least some."""
 _OTHER = re.compile(r"\b(?:on\s+conflict|select)\b", re.IGNORECASE)
 """A row may be updated in place of being inserted, or have values of other rows."""
 _BTREE = re.compile(r"USING btree\b")
@@ -56,7 +58,40 @@ def with_widths(tables: tuple[Table, ...], statements: Iterable[Statement]) -> t
     told = _solved([each for each in equations if each.texts and each.bytes > 0])
     few = {table.full_name for table in tables if table.rows < _ROWS_MAX}
     widths = {place: round(width, 1) for place, width in told.items() if place[0] in few}
-    return with_told(tables, "width_bytes", widths)
+    made = with_told(tables, "width_bytes", widths)
+    return with_told(made, "width_bytes", _that_fit(made, widths))
+
+
+def _that_fit(tables: tuple[Table, ...], told: Mapping[Place, float]) -> dict[Place, float]:
+    """Return the widths that are less than they were told, as the rows of the table have no room
+    for these in its pages: indexes whose pages are divided write WAL, too. Texts to which others
+    refer stay."""
+    keys = Keys(tables)
+    places = [(table.full_name, each.name) for table in tables for each in table.columns]
+    referred = {root for place in places if (root := keys.root(place)) != place}
+    found: dict[Place, float] = {}
+    for table in (each for each in tables if each.rows and each.pages >= _PAGES_MIN):
+        texts = {
+            place: width
+            for place, width in told.items()
+            if place[0] == table.full_name and place not in referred
+        }
+        over = ROW_BYTES + _values(table, keys) - bytes_of_row(table)
+        if texts and over > 0:
+            left = max(0.0, 1 - over / sum(texts.values()))
+            found |= {at: round(max(_WIDTH_MIN, width * left), 1) for at, width in texts.items()}
+    return found
+
+
+def _values(table: Table, keys: Keys) -> float:
+    """Return the bytes of a row's values."""
+    roots = [
+        keys.root((table.full_name, each.name))
+        for each in table.columns
+        if not (each.is_always_null or each.virtual)
+    ]
+    columns = [keys.tables[name].column(column) for name, column in roots]
+    return sum(each.width_bytes or bytes_of(each) for each in columns if each is not None)
 
 
 def _solved(equations: Sequence[_Equation]) -> dict[Place, float]:

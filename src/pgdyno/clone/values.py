@@ -64,7 +64,7 @@ RANGES = (*_NUMBER_RANGES, *_TIME_RANGES)
 _MOST = {"int4range": 2**31 - 2, **dict.fromkeys(_TIME_RANGES, 10**9)}
 """Highest keys of ranges."""
 _HEADER_BYTES = 1
-_ROW_BYTES = 28
+ROW_BYTES = 28
 """Of a row beside its columns: header and line pointer."""
 _PAGE_BYTES = 8168
 """Of a page without its header."""
@@ -191,7 +191,7 @@ def filled_share(table: Table) -> float:
         else each.width_bytes or bytes_of(each)
         for each in columns
     )
-    row = _ROW_BYTES + _ALIGNED_BYTES + values
+    row = ROW_BYTES + _ALIGNED_BYTES + values
     return table.rows * row / (table.pages * _PAGE_BYTES) if table.pages else 1.0
 
 
@@ -279,7 +279,7 @@ def _width_of_rows(table: Table) -> int:
     unknown = [each for each in columns if is_text(each) and each.width_bytes is None]
     texts = [each for each in unknown if not _is_word(each)]
     others = sum(each.width_bytes or bytes_of(each) for each in columns if each not in texts)
-    left = _bytes_of_row(table) - _ROW_BYTES - others - len(texts) * _HEADER_BYTES
+    left = bytes_of_row(table) - ROW_BYTES - others - len(texts) * _HEADER_BYTES
     left -= sum(_length_most(each) for each in texts if each.base == "bpchar")
     limits = sorted(_length_most(each) for each in texts if each.base != "bpchar")
     for number, limit in enumerate(limits):
@@ -289,7 +289,7 @@ def _width_of_rows(table: Table) -> int:
     return _TEXT_MAX
 
 
-def _bytes_of_row(table: Table) -> float:
+def bytes_of_row(table: Table) -> float:
     """Return the bytes that a row takes in its page: half of one finds no room there."""
     filled = re.search(r"\bfillfactor=(\d+)", " ".join(table.options))
     used = _PAGE_BYTES * int(filled[1]) / 100 if filled else _PAGE_BYTES
