@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
 from msgspec.structs import replace
@@ -590,6 +591,25 @@ def test_keys_are_enough_for_all_rows(rows: float, counts: list[float]) -> None:
     for column in columns:
         combined *= keys.count(("public.t", column.name))
     assert combined >= round(rows)
+
+
+@given(rows=st.integers(1000, 2000), counts=st.lists(st.integers(1, 900), min_size=1, max_size=3))
+@example(rows=860, counts=[810])
+def test_rows_have_all_beginnings_of_a_key_about_as_often(rows: int, counts: list[int]) -> None:
+    columns = tuple(
+        Column(f"c{number}", "integer", "int4", distinct=count)
+        for number, count in enumerate([*counts, None])
+    )
+    table = Table("public", "t", rows, 1, columns, keys=(tuple(c.name for c in columns),))
+    keys = Keys([table])
+    values = ", ".join(keys.of_row(table, each) for each in columns)
+    made = MadeRows(f"copy t from stdin \\rows {rows} {values}", "t", [], 1).piece(1 << 24) or b""
+    found = [tuple(each.split(b"\t")) for each in made.split(b"\n")[:-1]]
+    assert len({*found}) == rows
+    if math.prod(counts) < rows:
+        beginnings = Counter(each[:-1] for each in found)
+        assert len(beginnings) == math.prod(counts)
+        assert max(beginnings.values()) == -(-rows // len(beginnings))
 
 
 def test_frequent_values_are_drawn_as_often() -> None:

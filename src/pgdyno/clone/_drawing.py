@@ -457,13 +457,14 @@ class Drawing:
         rows, skew = max(1, self._keys.rows(table)), self._skews.get(table.full_name)
         if (first := known[0]) is None:
             return self.rounds.one_of(rows, skew)
-        of_first = -(-rows // self._keys.used((table.full_name, key[0])))
-        is_there = first not in self._new and of_first > 1
-        return (
-            f"(:{first} - 1) * {of_first} + {self.rounds.one_of(of_first, skew)}"
-            if is_there
-            else None
-        )
+        used = self._keys.used((table.full_name, key[0]))
+        if first in self._new or rows <= used:
+            return None
+        of_first, more = divmod(rows, used)
+        start = f"(:{first} - 1) * {of_first}"
+        if more:
+            start = f"((:{first} - 1) * {rows} + {used - 1}) / {used}"
+        return f"{start} + {self.rounds.one_of(of_first, skew)}"
 
     def _beside(self, table: Table, column: Column, turn: int) -> str | None:
         """Return the key that a column has in the row of another that the statement names."""

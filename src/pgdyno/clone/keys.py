@@ -317,12 +317,12 @@ class Keys:
                 return paired.of_row(column.name)
             if column.name in key and self._lone(table, key) is None:
                 digits = self._digits(table, key)
-                below = math.prod(digits[each] for each in key[key.index(column.name) + 1 :])
-                row = f":row / {below}" if below > 1 else ":row"
-                digit, whole = f"mod({row}, {digits[column.name]})", self.used(place)
+                number = _number_of(key, column.name, digits, rows)
+                digit, whole = f"mod({number}, {digits[column.name]})", self.used(place)
                 if column.name == key[-1] and whole > digits[column.name]:
                     # The rows of one beginning refer to others than those of the next.
-                    digit = f"mod({digit} + :row / {digits[column.name]} * {STEP}, {whole})"
+                    beginning = _number_of(key, key[-2], digits, rows)
+                    digit = f"mod({digit} + {beginning} * {STEP}, {whole})"
                 return f"{digit} + 1"
         if column.correlation is not None and is_in_order(column):
             return self.of_number(table, column, ":row")
@@ -363,6 +363,19 @@ class Keys:
         root = self.root((table.full_name, column.name))
         other = self.tables[root[0]].column(root[1])
         return is_in_order(column if column.correlation is not None or other is None else other)
+
+
+def _number_of(key: Sequence[str], name: str, digits: Mapping[str, int], rows: int) -> str:
+    """Return the number of the part of a key up to a column in the row ``:row``, an expression from
+    0. Rows follow each other that begin alike, and all beginnings have about as many."""
+    if name == key[-1]:
+        return ":row"
+    between = math.prod(digits[each] for each in key[key.index(name) + 1 : -1])
+    beginnings, last = math.prod(digits[each] for each in key[:-1]), digits[key[-1]]
+    if beginnings * last == rows or beginnings > rows:
+        return f":row / {between * last}" if between * last > 1 else ":row"
+    number = f":row * {beginnings} / {rows}"
+    return f"{number} / {between}" if between > 1 else number
 
 
 def _is_null(table: Table, name: str) -> bool:
