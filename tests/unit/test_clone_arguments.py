@@ -105,10 +105,20 @@ select * from t where :bound < id and id <= :bound_2;
 """)
 
 
+def test_a_range_of_all_rows_has_new_ones_too() -> None:
+    both = _parameter("compared", "kind", "integer"), _parameter("most", "placed", "date")
+    delete = _statement("delete from t where kind = $1 and placed <= $2", *both, rows=2000)
+    assert "\\set t_placed_bound 200000\n" in _script(delete)
+    assert "\\set t_placed_bound 50\n" in _script(replace(delete, rows=1000))
+
+
 def test_a_range_of_groups_has_more_rows_than_these() -> None:
     least = _parameter("least")
     grouped = _statement("select kind, count(*) from t where id > $1 group by kind", least)
     assert "\\set t_id_bound 9981\n" in _script(grouped)
+    # Each of its own values is a group.
+    own = _statement("select t.id, count(*) from t where id > $1 group by t.id", least)
+    assert "\\set t_id_bound 10000\n" in _script(own)
 
 
 @pytest.mark.parametrize(("rows", "limit"), [(20.0, 20), (3.6, 16), (0.3, 4)])
@@ -306,6 +316,25 @@ def test_a_row_that_the_source_did_not_find_is_not_there() -> None:
     assert script(1.0).startswith("\\set t_id_key random(1, 10000)")
     joined = "select * from t join u on u.t = t.id where t.id = $1"
     assert script(0.0, joined).startswith("\\set t_id_key random(1, 10000)")
+
+
+def test_a_row_that_is_never_found_is_not_the_one_that_was_named_before() -> None:
+    there = _statement("select * from t where id = $1", _parameter("compared"))
+    change = _statement(
+        "update t set kind = $1 where id = $2",
+        *(_parameter("set", "kind", "integer"), _parameter("compared")),
+        rows=0.0,
+    )
+    assert "where id = :t_id_key_2;" in _script(there, change)
+    assert "\\set t_id_key_2 random(10001, " in _script(there, change)
+    assert "where id = :t_id_key;" in _script(there, replace(change, rows=0.1))
+
+
+def test_a_flag_of_no_column_is_not_set() -> None:
+    flag = _statement(
+        "select * from t where id = $1 and not $2", *(_parameter("compared"), Parameter("boolean"))
+    )
+    assert "and not 'false';" in _script(flag)
 
 
 def test_a_key_that_was_looked_for_in_vain_is_inserted() -> None:

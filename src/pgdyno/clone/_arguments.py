@@ -33,7 +33,7 @@ from pgdyno.clone.values import (
     value_of,
 )
 from pgdyno.spec.change import first_word
-from pgdyno.spec.sql_text import literal
+from pgdyno.spec.sql_text import NAME, folded, literal
 
 _ADDED = 100
 _ARRAY = "[]"
@@ -46,7 +46,7 @@ _SET = re.compile(r"(?i)\bset\b")
 _REPLACING = re.compile(r"(?i)[<>]=?\s*\(*\$(\d+)\)*\s+then\s+\(*\$(\d+)")
 """Two parameters, of which the second one replaces a value that is compared with the first."""
 _UNION = re.compile(r"(?i)\bunion\b")
-_GROUPED = re.compile(r"(?i)\bgroup\s+by\b")
+_GROUPED = re.compile(rf"(?i)\bgroup\s+by\s+(?:{NAME}\s*\.\s*)?({NAME})?")
 _PARTS = re.compile(
     r"(?i)(?P<query>\(\s*(?:select|with|insert|update|delete)\b)|(?P<open>\()|(?P<close>\))|\$(\d+)"
 )
@@ -250,13 +250,15 @@ class Arguments:
             key = f":{other.bound} {'-' if is_least else '+'} {_less(other.width, 1 - outwards)}"
         else:
             rows = self._rows_of_query(statement, number)
-            width = self._number(self._width(statement, place, rows))
-            count = self._keys.count(place)
+            keys, count = self._width(statement, place, rows), self._keys.count(place)
+            width = self._number(keys)
             both = sum(each.use in _BOUNDS for each in statement.parameters) > 1
             limited = any(each.use == "limit" for each in statement.parameters)
             if both or limited:
                 least, most = ("1", _less(f"{count + 1}", width)) if is_least else (width, count)
                 drawn = f"random({least}, {most})"
+            elif keys >= count and not is_least:  # New rows are within, too.
+                drawn = str(most_key(column))
             else:
                 drawn = _less(f"{count + 1}", width) if is_least else width
             bounds[place] = _Range(self._lines.set(f"{short(place)}_bound", drawn), width)
@@ -304,7 +306,9 @@ class Arguments:
         which other conditions of the statement leave a part."""
         table, count = self._keys.tables[place[0]], self._keys.count(place)
         keys_with = [key for key in table.keys if place[1] in key]
-        is_counted = statement.aggregates or _GROUPED.search(statement.text) is not None
+        grouped = _GROUPED.search(statement.text)
+        # Each of its own values is a group.
+        is_counted = statement.aggregates or (grouped and folded(grouped[1]) != place[1])
         rows = max(float(_RANGE), found) if is_counted else found
         keys = rows if keys_with else rows * count / max(1, self._keys.rows(table))
         others = {
@@ -457,7 +461,6 @@ _BASES = {
     "smallint": "int2",
     "integer": "int4",
     "bigint": "int8",
-    "boolean": "bool",
     "real": "float4",
     "double precision": "float8",
     "numeric": "numeric",
@@ -471,8 +474,9 @@ _BASES = {
     **{each: each for each in RANGES},
 }
 """Types of parameters by their names in SQL."""
-_WORDS = {"regconfig": "simple", '"char"': "A"}
-"""A value of a type that has few: text search configurations, and weights in a vector."""
+_WORDS = {"regconfig": "simple", '"char"': "A", "boolean": "false"}
+"""A value of a type that has few: text search configurations, weights in a vector, and flags that
+are not set."""
 _TEXTS = frozenset(("text", "character varying", "character", "name", "unknown", "bytea"))
 
 

@@ -34,7 +34,7 @@ from pgdyno.clone._shares import (
     values_of,
     wants_unset,
 )
-from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table
+from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table, Use
 from pgdyno.clone.keys import GROWING_MIN, Keys, Place
 from pgdyno.clone.values import is_text, most_key
 from pgdyno.spec.change import first_word
@@ -42,6 +42,8 @@ from pgdyno.spec.sql_text import NAME, folded
 
 _CONFLICT_KEY = re.compile(r"(?i)\bon\s+conflict\s*\(([^()]*)\)")
 _ROW = re.compile(r":row\b")
+_BESIDE_ROWS: tuple[Use, ...] = ("limit", "offset", "set", "added")
+"""Uses of values that do not decide which rows a statement finds."""
 _SET_FLAG = "2"
 """Key of a flag that is set."""
 _FREE_MIN = 100
@@ -288,11 +290,13 @@ class Drawing:
     ) -> bool:
         """Return whether a statement looks for rows by one column alone, and never finds one though
         there are some: its keys are none of a row."""
-        others = [each for each in statement.parameters if each.use not in ("limit", "offset")]
+        others = [each for each in statement.parameters if each.use not in _BESIDE_ROWS]
         is_alone = parameter.use == "compared" and {*others} == {parameter}
         is_empty = not self._keys.rows(table) or statement.aggregates
         known = self.variables.get((self._keys.root((table.full_name, column.name)), 0))
-        is_told = is_empty or statement.rows > 0 or self._tells_rows(table, column)
+        # A key that is drawn for it is none of a row anyway.
+        is_drawn = known is None and self._tells_rows(table, column)
+        is_told = is_empty or statement.rows > 0 or is_drawn
         return is_alone and not is_told and known not in self._new
 
     def _is_older(self, statement: Statement, parameter: Parameter) -> bool:
