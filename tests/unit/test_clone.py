@@ -166,7 +166,9 @@ alter table public.customers set (fillfactor = 42);
 copy public.customers (id, email, kind) from stdin \\rows 2000 :row + 1, text_of(:row + 1, 20), case when random(1, 10000) <= 2500 then null else text_of(random(1, 3), 10) end
 alter table public.customers reset (fillfactor);
 copy shop."Orders" (id, customer, placed, total, note) from stdin \\rows 10000 uuid_of(:row + 1), case when random(1, 100000) <= 5000 then 1 when random(1, 100000) <= 2105 then 751 else random(1, 1500) end, timestamp(1735689600 + :row + 1), mod(random(1, 5000), 1000000), text_of(random(1, 10000), 100)
+alter table shop.lines set (fillfactor = 64);
 copy shop.lines (order_id, line) from stdin \\rows 40000 uuid_of(mod(:row / 4, 10000) + 1), mod(:row, 4) + 1
+alter table shop.lines reset (fillfactor);
 alter table public.customers add primary key (id);
 alter table public.customers add unique (email);
 alter table shop."Orders" add primary key (id);
@@ -724,11 +726,18 @@ def test_a_part_of_the_transactions_repeats_a_statement() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pages", "filled"),
-    [(1, []), (400, ["set (fillfactor = 10)", "copy", "set (fillfactor=70)"])],
+    ("rows", "pages", "filled"),
+    [
+        (100, 1, []),
+        (100, 400, ["set (fillfactor = 10)", "copy", "set (fillfactor=70)"]),
+        (8800, 100, []),
+        (7000, 100, ["set (fillfactor = 59)", "copy", "set (fillfactor=70)"]),
+    ],
 )
-def test_pages_are_filled_as_little_as_those_of_the_source(pages: int, filled: list[str]) -> None:
-    table = replace(CUSTOMERS, rows=100, pages=pages, options=("fillfactor=70",))
+def test_pages_are_filled_as_little_as_those_of_the_source(
+    rows: int, pages: int, filled: list[str]
+) -> None:
+    table = replace(CUSTOMERS, rows=rows, pages=pages, options=("fillfactor=70",))
     setup = setup_of(Keys((table,)))
     begin = f"alter table {table.full_name} "
     lines = [

@@ -23,6 +23,7 @@ from pgdyno.clone.keys import Keys
 from pgdyno.clone.values import (
     LABEL_CHARACTERS,
     filled_share,
+    fillfactor_of,
     follows_keys,
     is_made,
     literal_of,
@@ -32,9 +33,9 @@ from pgdyno.spec.sql_text import NAME, columns_text, folded, literal, quoted
 
 _SHARES = 10_000
 _NAME_BYTES = 63
-_FEW_PAGES, _FULL_PERCENT, _FILLED_PERCENT_MIN = 3, 60, 10
-"""Pages from which on it matters how full they are, the part of them above which they count as
-full, and the least that a server takes."""
+_FEW_PAGES, _FULL, _FILLED_PERCENT_MIN = 3, 0.9, 10
+"""Pages from which on it matters how full they are, the part of the fillfactor above which they
+count as full, and the least fillfactor that a server takes."""
 _IDENTITY = frozenset(("int2", "int4", "int8"))
 ROWS = " \\rows "
 """Between COPY and the rows that are made for it."""
@@ -276,14 +277,14 @@ def _filled_sql(table: Table, keys: Keys) -> Iterator[str]:
 def _filled(table: Table) -> tuple[list[str], list[str]]:
     """Return the statements by which the pages of a table are filled as little as the source's, and
     then as its storage parameters have it: none if they are nearly full."""
-    filled = round(100 * filled_share(table))
-    if table.partitions is not None or table.pages < _FEW_PAGES or filled > _FULL_PERCENT:
+    filled, own = round(100 * filled_share(table)), fillfactor_of(table)
+    is_full = filled > _FULL * (own or 100)
+    if table.partitions is not None or table.pages < _FEW_PAGES or is_full:
         return [], []
     begin = f"alter table {name_of(table)}"
-    own = next((each for each in table.options if each.startswith("fillfactor=")), None)
     return (
         [f"{begin} set (fillfactor = {max(_FILLED_PERCENT_MIN, filled)});"],
-        [f"{begin} set ({own});" if own else f"{begin} reset (fillfactor);"],
+        [f"{begin} set (fillfactor={own});" if own else f"{begin} reset (fillfactor);"],
     )
 
 

@@ -6,6 +6,7 @@ different ones.
 
 from __future__ import annotations
 
+import math
 import re
 
 from msgspec import Struct
@@ -64,10 +65,10 @@ RANGES = (*_NUMBER_RANGES, *_TIME_RANGES)
 _MOST = {"int4range": 2**31 - 2, **dict.fromkeys(_TIME_RANGES, 10**9)}
 """Highest keys of ranges."""
 _HEADER_BYTES = 1
-ROW_BYTES = 28
-"""Of a row beside its columns: header and line pointer."""
-_PAGE_BYTES = 8168
-"""Of a page without its header."""
+ROW_BYTES, _ROW_ALIGNED = 28, 8
+"""Of a row beside its columns: header and line pointer; of its columns it takes a multiple."""
+_PAGE_BYTES, _PAGE_HEADER_BYTES = 8168, 24
+"""Of a page without its header, and of that."""
 _UNUSED_ROWS, _ALIGNED_BYTES = 0.5, 3.5
 """Room that a page, in rows, and a row leave unused on average."""
 _ROWS_MIN = 100
@@ -82,7 +83,10 @@ _BYTES = {
     "bool": 1,
     "uuid": 16,
     "date": 4,
+    "enum": 4,
 }
+_ALIGNED = frozenset(("int2", "int4", "int8", "float4", "float8", "enum", *_TIMES))
+"""Types whose values begin at a multiple of their bytes."""
 _WORD = 8
 """Characters of a word."""
 LABEL_CHARACTERS = 10
@@ -182,17 +186,36 @@ def bytes_of(column: Column) -> int:
     return _WORD + _HEADER_BYTES if _is_word(column) else _BYTES.get(column.base, 8)
 
 
+def fillfactor_of(table: Table) -> int | None:
+    """Return the fillfactor among a table's storage parameters, in percent."""
+    found = re.search(r"\bfillfactor=(\d+)", " ".join(table.options))
+    return int(found[1]) if found else None
+
+
 def filled_share(table: Table) -> float:
-    """Return the part of a table's pages that its rows take, as they are made."""
-    columns = [each for each in table.columns if not (each.is_always_null or each.virtual)]
-    values = sum(
-        text_length(table, each) + _HEADER_BYTES
-        if is_text(each)
-        else each.width_bytes or bytes_of(each)
-        for each in columns
-    )
-    row = ROW_BYTES + _ALIGNED_BYTES + values
-    return table.rows * row / (table.pages * _PAGE_BYTES) if table.pages else 1.0
+    """Return the fillfactor with which pages have as many rows as the source's, as these rows are
+    made."""
+    if not table.pages:
+        return 1.0
+    used = (table.rows / table.pages + _UNUSED_ROWS) * _made_bytes(table)
+    return (used + _PAGE_HEADER_BYTES) / (_PAGE_BYTES + _PAGE_HEADER_BYTES)
+
+
+def _made_bytes(table: Table) -> int:
+    """Return the bytes that a row takes in its page, as it is made."""
+    end = 0.0
+    for column in table.columns:
+        if column.is_always_null or column.virtual:
+            continue
+        if is_text(column):
+            width: float = text_length(table, column) + _HEADER_BYTES
+        elif column.base in _ALIGNED:
+            width = bytes_of(column)
+            end = math.ceil(end / width) * width
+        else:
+            width = column.width_bytes or bytes_of(column)
+        end += width * (1 - column.null_share)
+    return ROW_BYTES + math.ceil(end / _ROW_ALIGNED) * _ROW_ALIGNED
 
 
 def follows_keys(column: Column) -> bool:
@@ -291,6 +314,5 @@ def _width_of_rows(table: Table) -> int:
 
 def bytes_of_row(table: Table) -> float:
     """Return the bytes that a row takes in its page: half of one finds no room there."""
-    filled = re.search(r"\bfillfactor=(\d+)", " ".join(table.options))
-    used = _PAGE_BYTES * int(filled[1]) / 100 if filled else _PAGE_BYTES
+    used = _PAGE_BYTES * (fillfactor_of(table) or 100) / 100
     return max(0.0, used / (table.rows / table.pages + _UNUSED_ROWS) - _ALIGNED_BYTES)
