@@ -463,6 +463,16 @@ def test_a_column_of_a_key_has_as_many_values_as_are_known() -> None:
     assert len({each.split(b"\t")[1] for each in rows}) > 25
 
 
+@pytest.mark.parametrize(("type_", "made"), [("bigint[]", "12, 1000"), ("text[]", "8, 1000, 8")])
+def test_an_array_is_as_wide_as_the_table_says(type_: str, made: str) -> None:
+    columns = Column("id", "bigint", "int8"), Column("parts", type_, "array")
+    table = Table("public", "t", 10_000, 205, columns, keys=(("id",),))
+    assert value_of(table, columns[1], ":row") == f"array_of(:row, {made})"
+    # Texts come first.
+    both = replace(table, columns=(*columns, Column("note", "text", "text")))
+    assert value_of(both, columns[1], ":row").startswith("array_of(:row, 3, 1000")
+
+
 def test_a_text_with_a_default_is_a_word() -> None:
     state = Column("state", "text", "text", default="value")
     note = Column("note", "text", "text")

@@ -134,7 +134,7 @@ def _with_parts(table: Table, column: Column, key: str) -> str:
         known = column.width_bytes
         width = min(_TEXT_MAX, _width_of_rows(table) if known is None else round(known))
         return f"document_of({key}, {max(0, width - _DOCUMENT_BYTES)})"
-    if (elements := elements_of(column)) is None:
+    if (elements := elements_of(column, table)) is None:
         return "'{}'"
     length = f", {elements.length}" if elements.length else ""
     return f"array_of({key}, {elements.count}, {elements.distinct}{length})"
@@ -149,6 +149,7 @@ class Elements(Struct, frozen=True):
     """Different ones of all arrays."""
     length: int
     """Characters of each; 0: they are numbers."""
+    bytes_each: int
 
     def drawn(self) -> str:
         """Return the expression of one of them."""
@@ -156,14 +157,17 @@ class Elements(Struct, frozen=True):
         return f"text_of({key}, {self.length})" if self.length else key
 
 
-def elements_of(column: Column) -> Elements | None:
-    """Return the elements of an array; None if there are no values of their type."""
+def elements_of(column: Column, table: Table | None = None) -> Elements | None:
+    """Return the elements of an array, as many as leave the rows of its table as wide as they are
+    if nothing else is known; None if there are no values of their type."""
     type_ = re.sub(r"\(.*?\)", "", column.type).removesuffix("[]")
     is_text = type_ in _ELEMENT_TEXTS
     if not is_text and type_ not in _NUMBERS:
         return None
     each = _ELEMENT_BYTES + _ELEMENT_LENGTH if is_text else _NUMBERS[type_]
     width = column.width_bytes
+    if width is None and table is not None and table.rows >= _ROWS_MIN:
+        width = _width_of_rows(table) if column in _of_unknown_width(table) else None
     bytes_ = _ELEMENTS * each if width is None else max(0, round(width) - _ARRAY_BYTES)
     count = min(
         _ELEMENTS_MAX, bytes_ // each if column.elements is None else round(column.elements)
@@ -171,7 +175,8 @@ def elements_of(column: Column) -> Elements | None:
     length = max(1, bytes_ // max(1, count) - _ELEMENT_BYTES) if is_text else 0
     most = _SMALLINTS if type_ == "smallint" else _WHOLE["int4"]
     distinct = column.distinct_elements or max(column.distinct or 0, _DISTINCT)
-    return Elements(count, max(1, min(most, round(distinct))), length)
+    bytes_each = _ELEMENT_BYTES + length if is_text else each
+    return Elements(count, max(1, min(most, round(distinct))), length, bytes_each)
 
 
 def is_text(column: Column) -> bool:
@@ -179,10 +184,10 @@ def is_text(column: Column) -> bool:
     return column.base in _TEXTS or column.base in DOCUMENTS
 
 
-def bytes_of(column: Column) -> int:
+def bytes_of(column: Column, table: Table | None = None) -> int:
     """Return about the bytes of a value, of a column whose width is not known."""
-    if column.base == "array" and (elements := elements_of(column)) is not None:
-        return _ARRAY_BYTES + elements.count * (_ELEMENT_BYTES + (elements.length or 8))
+    if column.base == "array" and (elements := elements_of(column, table)) is not None:
+        return _ARRAY_BYTES + elements.count * elements.bytes_each
     return _WORD + _HEADER_BYTES if _is_word(column) else _BYTES.get(column.base, 8)
 
 
@@ -213,7 +218,7 @@ def _made_bytes(table: Table) -> int:
             width = bytes_of(column)
             end = math.ceil(end / width) * width
         else:
-            width = column.width_bytes or bytes_of(column)
+            width = column.width_bytes or bytes_of(column, table)
         end += width * (1 - column.null_share)
     return ROW_BYTES + math.ceil(end / _ROW_ALIGNED) * _ROW_ALIGNED
 
@@ -289,18 +294,18 @@ def _length_most(column: Column) -> int:
     limit = re.search(r"\((\d+)\)", column.type)
     if column.base == "bpchar":
         return min(_TEXT_MAX, int(limit[1])) if limit else 1
-    return min(_TEXT_MAX, int(limit[1])) if limit and column.base != "bytea" else _TEXT_MAX
+    is_limited = limit and column.base not in ("array", "bytea")
+    return min(_TEXT_MAX, int(limit[1])) if limit and is_limited else _TEXT_MAX
 
 
 def _width_of_rows(table: Table) -> int:
-    """Return the characters of each text, where only the size of the table is known: those that
-    cannot have as many leave the rest to the others. With few rows it tells nothing: pages may be
-    nearly empty, or full of old versions."""
+    """Return the characters of each text, or the bytes of each array where there are none, where
+    only the size of the table is known: those that cannot have as many leave the rest to the
+    others. With few rows it tells nothing: pages may be nearly empty, or full of old versions."""
     if table.rows < _ROWS_MIN or not table.pages:
         return _LENGTH_DEFAULT
     columns = [each for each in table.columns if not each.is_always_null]
-    unknown = [each for each in columns if is_text(each) and each.width_bytes is None]
-    texts = [each for each in unknown if not _is_word(each)]
+    texts = _of_unknown_width(table)
     others = sum(each.width_bytes or bytes_of(each) for each in columns if each not in texts)
     left = bytes_of_row(table) - ROW_BYTES - others - len(texts) * _HEADER_BYTES
     left -= sum(_length_most(each) for each in texts if each.base == "bpchar")
@@ -310,6 +315,15 @@ def _width_of_rows(table: Table) -> int:
             return max(1, round(left / (len(limits) - number)))
         left -= limit
     return _TEXT_MAX
+
+
+def _of_unknown_width(table: Table) -> list[Column]:
+    """Return the columns whose width only the size of the table tells: texts, or else arrays."""
+    unknown = [
+        each for each in table.columns if each.width_bytes is None and not each.is_always_null
+    ]
+    texts = [each for each in unknown if is_text(each) and not _is_word(each)]
+    return texts or [each for each in unknown if each.base == "array"]
 
 
 def bytes_of_row(table: Table) -> float:
