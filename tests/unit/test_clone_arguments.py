@@ -207,6 +207,31 @@ select count(*) from t where id = any (:several);
 """)
 
 
+def test_a_loop_reads_other_rows_each_time() -> None:
+    limit = Parameter("bigint", "limit")
+    named = _statement("select * from t where id = $1 limit $2", _parameter("compared"), limit)
+    again = _statement("select kind from t where id = $1", _parameter("compared"))
+    both = _parameter("compared"), _parameter("compared", "kind", "integer")
+    within = _statement("select placed from t where id = $1 and kind = $2", *both)
+    added = _statement("insert into t (id) values ($1)", _parameter("inserted"))
+
+    def script(*statements: Statement, times: float) -> str:
+        steps = [Step(place, times if place else 1.0) for place in range(len(statements))]
+        transaction, source = Transaction(10.0, tuple(steps)), Source(18, 60.0, 10.0, 2, 1.0)
+        tables = (_table(),)
+        capture = Capture(
+            "pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ()
+        )
+        return script_of(capture, [Part(transaction)], Keys(tables))
+
+    other = "\\set t_id_key_2 random((:round - 1) * 10000 / 4, :round * 10000 / 4 - 1) + 1"
+    assert f"{other}\nselect kind from t where id = :t_id_key_2;" in script(named, again, times=4)
+    assert "select kind from t where id = :t_id_key;" in script(named, again, times=1)
+    # What the transaction has added, and a row whose other values differ, are the same.
+    assert "select kind from t where id = :t_id_key;" in script(added, again, times=4)
+    assert "where id = :t_id_key and kind" in script(named, within, times=4)
+
+
 def test_a_list_has_the_rows_that_were_inserted_before() -> None:
     two = _parameter("inserted"), _parameter("inserted")
     listed = _parameter("compared", type_="bigint[]")

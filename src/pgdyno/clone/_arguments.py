@@ -114,7 +114,9 @@ class Arguments:
         drawing = self._drawing
         before = dict(drawing.variables), dict(self._arrays), dict(self._made)
         once, drawing.rounds = drawing.rounds, rounds
+        drawing.before_rounds = frozenset(drawing.variables.values())
         yield
+        drawing.before_rounds = frozenset()
         drawing.rounds, (drawing.variables, self._arrays, self._made) = once, before
 
     def has(self, place: Place) -> bool:

@@ -73,6 +73,8 @@ class Drawing:
         """Variable with the key of a column, by the column and its turn within a statement."""
         self.rounds = Rounds(1, "1")
         """Of the loop in which the statements are executed."""
+        self.before_rounds: frozenset[str] = frozenset()
+        """Variables that were set before that loop."""
         self._new: set[str] = set()
         """Variables with the key of a row that the transaction adds, or that is not there."""
         self._returned: set[str] = set()
@@ -113,8 +115,9 @@ class Drawing:
     def of(self, statement: Statement, parameter: Parameter, column: Column, turn: int) -> str:
         """Return the variable with the key of a parameter: it finds what was put there before."""
         place = (parameter.table, column.name)
-        if parameter.use == "compared" and (place, turn) in self._put:
-            return self._put[place, turn]
+        put = self._put.get((place, turn)) if parameter.use == "compared" else None
+        if put is not None and not self._reads_again(statement, put):
+            return put
         name = self._of(statement, parameter, column, turn)
         is_once = parameter.use == "inserted" and self.rounds.most == 1
         if is_once and self._keys.root(place) != place:
@@ -137,6 +140,8 @@ class Drawing:
             grown = replace(column, correlation=1.0)
             drawn = self._following(statement, place, grown, turn)
             return self._lines.set(f"{short(place)}_key", drawn)
+        if self._reads_again(statement, self.variables.get((kept, turn))):
+            del self.variables[kept, turn]
         drawn_before = self._earlier(statement, parameter, turn)
         known = None if drawn_before else self.variables.get((kept, turn))
         self._filled |= {table.full_name} if parameter.use == "inserted" else set()
@@ -298,6 +303,13 @@ class Drawing:
         is_drawn = known is None and self._tells_rows(table, column)
         is_told = is_empty or statement.rows > 0 or is_drawn
         return is_alone and not is_told and known not in self._new
+
+    def _reads_again(self, statement: Statement, known: str | None) -> bool:
+        """Return whether a statement would only read the same rows in each round of its loop, by a
+        variable that was set before: it reads others, unless the transaction has added these."""
+        named = [each for each in statement.parameters if each.use != "limit"]
+        is_read = len(named) == 1 and first_word(statement.text) == "select"
+        return is_read and known in self.before_rounds - (self._new - self._returned)
 
     def _is_older(self, statement: Statement, parameter: Parameter) -> bool:
         """Return whether a statement finds rows by a column of a table to which the transaction has
