@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -536,6 +537,15 @@ def test_the_load() -> None:
     assert clone_of(seldom, "shop").fields["clients"][0]["arrival"] == snapshot({"rate": 110.0})
     simple = replace(CAPTURE, source=replace(CAPTURE.source, is_simple=True))
     assert clone_of(simple, "shop").fields["load"] == {"protocol": "simple"}
+
+
+@pytest.mark.parametrize(("places", "protocol"), [((3,), "extended"), ((0, 1, 2), None)])
+def test_most_statements_are_parsed_each_time(places: Sequence[int], protocol: str | None) -> None:
+    statements = [*STATEMENTS]
+    for each in places:
+        statements[each] = replace(statements[each], is_parsed=True)
+    fields = clone_of(replace(CAPTURE, statements=tuple(statements)), "shop").fields
+    assert fields.get("load", {}).get("protocol") == protocol
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -771,6 +771,42 @@ def test_rows_that_are_there_are_repeated_where_no_combination_is_known() -> Non
     assert f"values {first}, {first}, {first}, {last} on" in script
 
 
+def _with_rows(*counts: int, is_parsed: bool = True, shares: float = 0.25) -> str:
+    """The script of an INSERT with these numbers of rows, each in a part of the transactions."""
+    row = _parameter("inserted"), _parameter("inserted", "kind", "integer")
+    places = [[f"(${2 * n + 1}, ${2 * n + 2})" for n in range(count)] for count in counts]
+    texts = [f"insert into t (id, kind) values {', '.join(each)}" for each in places]
+    statements = tuple(
+        replace(_statement(text, *row * count, rows=count), is_parsed=is_parsed)
+        for text, count in zip(texts, counts, strict=True)
+    )
+    steps = tuple(Step(place, shares) for place in range(len(counts)))
+    transaction, source = Transaction(10.0, steps), Source(18, 60.0, 10.0, 2, 1.0)
+    tables = (_table(),)
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
+    script = script_of(capture, [Part(transaction)], Keys(tables))
+    check_script(script, "script.sql")
+    return script
+
+
+def test_a_statement_that_is_not_prepared_has_any_of_its_numbers_of_rows() -> None:
+    script = _with_rows(1, 3, 2)
+    count = "\\set count case when :chance <= 250 then 1 when :chance <= 500 then 2 else 3 end"
+    insert = "insert into t (id, kind) values :rows \\rows :count case"
+    assert f"\\if :chance <= 750\n{count}\n{insert}" in script
+    assert script.count("insert") == 1
+    ids = "when :row <= 0 then :t_id_key when :row <= 1 then :t_id_key_2 else :t_id_key_3 end"
+    assert f"\\rows :count case {ids}, case when :row <= 0 then :t_kind_key" in script
+    # In all transactions.
+    assert "\\if" not in _with_rows(1, 2, shares=0.5)
+    both = _with_rows(2, 3, shares=1.0)
+    assert [both.count(f"\\set count{each}") for each in (" 2", "_2 3")] == [1, 1]
+
+
+def test_a_statement_that_is_prepared_has_one_number_of_rows() -> None:
+    assert _with_rows(1, 3, 2, is_parsed=False).count("insert") == 3
+
+
 @pytest.mark.parametrize("often", [0.9, 0.96])
 def test_one_statement_in_place_of_another(often: float) -> None:
     id_, kind = _parameter("inserted"), _parameter("compared", "kind")

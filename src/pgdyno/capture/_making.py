@@ -4,7 +4,10 @@ of their parameters, and the transactions that they form."""
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from msgspec.structs import replace
 
 from pgdyno._engine import build_info
 from pgdyno.capture._applications import applications_of
@@ -45,6 +48,8 @@ from pgdyno.numbers import counted, listed, percent
 from pgdyno.server.sql_files import OWN
 from pgdyno.spec.change import first_word
 
+_TELLS_PARSED_SINCE = 18
+"""Version from which on sessions that execute a prepared statement have its id all the time."""
 _REPORTED_S = 1.0
 """Sessions report the numbers of their transactions at most as often (PGSTAT_MIN_INTERVAL)."""
 _SHARE_TOLD = 0.1
@@ -66,7 +71,7 @@ def capture_of(server: SourceServer, load: Load) -> Capture:
         recursion = Recursion(schema)
         found = _statements(schema, texts, load, recursion, gaps)
         inserted = {table.full_name: rows.inserted / load.seconds for table, rows in changed}
-        statements = with_added(found, inserted)
+        statements = with_added(_with_parsed(found, server, load), inserted)
         told = recursion.with_paths(schema.tables)
         told = with_nulls(told, statements.values(), schema.functions)
         told = with_widths(told, statements.values())
@@ -256,6 +261,22 @@ def _statements(
         number = counted(unknown, "parameter belongs", "parameters belong")
         gaps.append(f"{number} to no column that is known: the values are random")
     return found
+
+
+def _with_parsed(
+    statements: Mapping[str, Statement], server: SourceServer, load: Load
+) -> dict[str, Statement]:
+    """Return the statements, with those that are parsed each time: all that are the same but for
+    their number of rows, or none. Older servers have no id for prepared ones either."""
+    same: defaultdict[str, list[str]] = defaultdict(list)
+    for key, each in statements.items():
+        same[each.without_rows].append(key)
+    tells = server.major >= _TELLS_PARSED_SINCE
+    parsed = {name for name, keys in same.items() if tells and load.samples.are_parsed(keys)}
+    return {
+        key: replace(each, is_parsed=True) if each.without_rows in parsed else each
+        for key, each in statements.items()
+    }
 
 
 def _transactions(

@@ -37,6 +37,9 @@ BURST_S = 0.05
 _REPEATED_MIN = 0.1
 """Part of the transactions with a statement in which it is seen again, if it is in a loop: two
 transactions may be taken for one by chance."""
+_PARSED_LOOKS, _PARSED = 3, 0.05
+"""Looks at a statement that has no id yet, and their share of all looks at it, from which on it is
+parsed each time."""
 PAUSE_S_MAX = 5.0
 """Longest pause of the function that is called between bursts."""
 Client: TypeAlias = tuple[str, str]
@@ -64,6 +67,13 @@ class Samples:
         """Process → looks in which it was within a transaction."""
         self._sent: defaultdict[str, Counter[bool]] = defaultdict(Counter)
         """Id of a statement → looks at it with and without parameters in its text."""
+        self._executed: Counter[str] = Counter()
+        """Id of a statement → looks at sessions that execute it, and wait for nothing."""
+        self._parsing: Counter[int] = Counter()
+        """Text of a statement, as a hash → looks at sessions that have begun with it, and of which
+        the server does not know the id yet."""
+        self._ids: defaultdict[int, set[str]] = defaultdict(set)
+        """By texts with parameters."""
         self.waits: Counter[str] = Counter()
         """Class of waits → sessions at work that were seen in it."""
         self.looks = 0
@@ -108,6 +118,8 @@ class Samples:
         for row in rows_of(self._connection, "sessions"):
             if row["query_id"] is not None:
                 self._add(row)
+            elif row["state"] == "active" and row["has_parameters"]:
+                self._parsing[row["text"]] += 1
             wait = wait_class(row["state"], row["wait_event_type"], row["wait_event"])
             if wait not in (None, "client"):
                 self.waits[str(wait)] += 1
@@ -116,6 +128,9 @@ class Samples:
         pid, sent_us, statement = row["pid"], row["sent_us"], row["query_id"]
         self._bursts[-1][pid][sent_us] = statement
         self._sent[statement][row["has_parameters"]] += 1
+        self._executed[statement] += row["state"] == "active" and not row["wait_event_type"]
+        if row["has_parameters"]:
+            self._ids[row["text"]].add(statement)
         if row["began_us"] is not None:
             self._seen[pid, row["began_us"]][sent_us] = statement
             self._busy[pid] += 1
@@ -127,6 +142,14 @@ class Samples:
         for each in statements:
             looks.update(self._sent.get(each, {}))
         return looks[False] > looks[True] if looks else None
+
+    def are_parsed(self, statements: Collection[str]) -> bool:
+        """Return whether clients have the server parse some statements each time: it has no id for
+        them until it has. A prepared one has its id from the beginning."""
+        texts = [text for text, ids in self._ids.items() if not ids.isdisjoint(statements)]
+        parsing = sum(self._parsing[each] for each in texts)
+        executed = sum(self._executed[each] for each in statements)
+        return parsing >= max(_PARSED_LOOKS, _PARSED * (parsing + executed))
 
     @property
     def queries(self) -> int:

@@ -123,6 +123,17 @@ class Arguments:
         """Return whether statements have named a row by this key already."""
         return (place, 0) in self._drawing.variables
 
+    def has_text_of_server(self, statement: Statement) -> bool:
+        """Return whether a statement has a value that another one has returned, and that is no
+        number: it can be in no expression."""
+        return any(
+            self._drawing.variables.get((self._keys.root((each.table, each.column)), 0))
+            in self._returned
+            and each.type not in _WHOLE_NUMBERS
+            for each in statement.parameters
+            if each.table in self._keys.tables
+        )
+
     def there(self, root: Place) -> str:
         """Return the value of a key of a row that is there: that of the row that was named before,
         or of another."""
@@ -479,6 +490,7 @@ _BASES = {
 _WORDS = {"regconfig": "simple", '"char"': "A", "boolean": "false"}
 """A value of a type that has few: text search configurations, weights in a vector, and flags that
 are not set."""
+_WHOLE_NUMBERS = ("smallint", "integer", "bigint")
 _TEXTS = frozenset(("text", "character varying", "character", "name", "unknown", "bytea"))
 
 

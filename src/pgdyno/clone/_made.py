@@ -18,6 +18,8 @@ _IDLE_S_MAX = 0.005
 """Share of the sessions within a transaction, or time between two of a session, from which on
 clients do not wait between two: those of a closed loop are idle while the client reads an answer
 and sends the next statement."""
+_MOST = 0.5
+"""Share of the calls that decides how clients send all statements."""
 _WEIGHT = 1000
 _RATE_MIN = 0.001
 
@@ -53,11 +55,20 @@ def clone_of(capture: Capture, name: str, scale: float = 1.0, *, one_group: bool
         ]
         or [group("captured", capture.all_sessions, capture.source.transactions_per_s)],
     }
-    if capture.source.is_simple:
-        fields["load"] = {"protocol": "simple"}
+    if (protocol := _protocol(capture)) is not None:
+        fields["load"] = {"protocol": protocol}
     used = {part["file"] for each in fields["clients"] for part in each["script"]}
     setup_text = setup_of(keys, capture.functions, capture.views)
     return Clone(fields, setup, setup_text, scripts.texts(keys, used))
+
+
+def _protocol(capture: Capture) -> str | None:
+    """Return the protocol in which clients send most statements; None if they prepare them."""
+    if capture.source.is_simple:
+        return "simple"
+    parsed = sum(each.calls_per_s for each in capture.statements if each.is_parsed)
+    calls = sum(each.calls_per_s for each in capture.statements)
+    return "extended" if parsed > _MOST * calls else None
 
 
 def _commits_per_s(capture: Capture, of: Application) -> float:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from pgdyno.clone._arguments import Arguments, compares_rows
 from pgdyno.clone._lines import Lines
 from pgdyno.clone._rounds import Rounds
+from pgdyno.clone._several_rows import several_rows
 from pgdyno.clone._shares import ALWAYS, SHARES, on_average
 from pgdyno.clone.capture_file import SHORTENED, Capture, Statement, Step, Transaction
 from pgdyno.clone.keys import Keys, Place
@@ -46,6 +48,16 @@ def script_of(capture: Capture, parts: Sequence[Part], keys: Keys) -> str:
     return _Script(capture, parts, keys).text()
 
 
+class _Size(NamedTuple):
+    """A statement with a number of rows."""
+
+    parameters: int
+    share: float
+    """Of the transactions that have it."""
+    place: int
+    """Among the statements."""
+
+
 class _Script:
     """A script that is being written."""
 
@@ -67,11 +79,13 @@ class _Script:
         """Executions of a transaction that its script has."""
         self._taken: dict[str, float] = {}
         """Share of the transactions that have a statement, by what others are in its place."""
-        self._shares: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-        """Sizes of statements that are the same but for their number of rows, and shares of the
-        transactions that have them."""
-        for statement, step in zip(self._statements, steps, strict=True):
-            self._shares[statement.without_rows].append((statement.size, _share(step)))
+        self._shares: defaultdict[str, list[_Size]] = defaultdict(list)
+        """Statements that are the same but for their number of rows."""
+        for place, (statement, step) in enumerate(zip(self._statements, steps, strict=True)):
+            size = _Size(statement.size, _share(step), place)
+            self._shares[statement.without_rows].append(size)
+        self._of_any_size: set[str] = set()
+        """Those that are written already, with any number of rows."""
 
     def text(self) -> str:
         """Return the script."""
@@ -114,6 +128,8 @@ class _Script:
         return f":{self._lines.set('rounds', on_average(times))}"
 
     def _write_step(self, place: int, step: Step, *, is_once: bool) -> None:
+        if is_once and self._write_rows(place):
+            return
         chance = self._chance_of(place, step) if is_once else 1.0
         text = self._with_variables(self._statements[place])
         captured = self._captured(place) if is_once else None
@@ -132,10 +148,51 @@ class _Script:
             self._arguments.returned(captured[0], f"s{place}_{captured[1]}", is_added=True)
         self._arguments.returned_rows({key: f"s{place}_{name}" for key, name in arrays.items()})
 
+    def _write_rows(self, place: int) -> bool:
+        """Write a statement that is not prepared as one with any number of rows, in place of all
+        that differ in this alone; return whether it was."""
+        name = self._statements[place].without_rows
+        if name in self._of_any_size:
+            return True
+        sizes = sorted(self._shares[name])
+        if several := sum(each.share for each in sizes) > 1 + _SAME:
+            sizes = [each for each in sizes if each.place == place]
+        statements = [self._statements[each.place] for each in sizes]
+        rows = [*filter(None, (several_rows(each.text) for each in statements))]
+        if len(rows) < len(sizes) or not self._can_have_any_rows(sizes[-1].place):
+            return False
+        self._of_any_size |= set() if several else {name}
+        values, most = self._arguments.of(statements[-1]), rows[-1]
+        leasts = [self._others(self._statements[each.place], each.share) for each in sizes]
+        up_to = [least + each.share for least, each in zip(leasts, sizes, strict=True)]
+        counts = dict(zip(up_to, (each.count for each in rows), strict=True))
+        with self._by_chance(leasts[0], up_to[-1] if up_to[-1] < ALWAYS else leasts[0] + 1):
+            count = self._lines.set("count", self._by_shares(counts))
+            text = _filled(most.text, values)
+            self._lines.add(f"{text} \\rows :{count} {most.columns(values)}")
+        return True
+
+    def _can_have_any_rows(self, place: int) -> bool:
+        """Return whether a statement with rows is not prepared, and all of these are expressions
+        that no later statement needs."""
+        statement = self._statements[place]
+        is_able = statement.is_parsed and len(self._parts) == 1 and self._captured(place) is None
+        return is_able and not self._arguments.has_text_of_server(statement)
+
+    def _by_shares(self, counts: Mapping[float, int]) -> str:
+        """Return the expression of a number, by the shares of the transactions up to which it is
+        each one."""
+        *others, (_, last) = counts.items()
+        if not others:
+            return str(last)
+        chance = self._chosen()
+        cases = (f"when :{chance} <= {round(to * SHARES)} then {count}" for to, count in others)
+        return f"case {' '.join(cases)} else {last} end"
+
     def _chance_of(self, place: int, step: Step) -> float:
         """Return the share of the transactions that have a step: 1 for nearly all, unless they have
         another number of rows in the rest."""
-        shares = [share for _, share in self._shares[self._statements[place].without_rows]]
+        shares = [each.share for each in self._shares[self._statements[place].without_rows]]
         return _share(step) if len(shares) > 1 and sum(shares) <= 1 + _SAME else _chance(step)
 
     def _others(self, statement: Statement, chance: float) -> float:
@@ -146,7 +203,7 @@ class _Script:
         kind = f"{first_word(statement.text)} {table}"
         least, like = 0.0, self._taken.get(kind, 0.0)
         if len(same := self._shares[statement.without_rows]) > 1:
-            fewer = sum(share for size, share in same if size < statement.size)
+            fewer = sum(each.share for each in same if each.parameters < statement.size)
             least = fewer if fewer + chance <= 1 + _SAME else 0.0
         elif abs(1 - like - chance) <= _SAME:
             least = like
@@ -196,13 +253,18 @@ class _Script:
         if most - least >= 1:
             yield
             return
-        low, high = (round(each * SHARES) for each in self._chances)
-        self._chance = self._chance or self._lines.set("chance", f"random({low + 1}, {high})")
-        above = f":{self._chance} > {round(least * SHARES)} and " if least else ""
+        chance = self._chosen()
+        above = f":{chance} > {round(least * SHARES)} and " if least else ""
         highest = max(1, round(most * SHARES))
-        self._lines.add(f"\\if {above}:{self._chance} <= {highest}")
+        self._lines.add(f"\\if {above}:{chance} <= {highest}")
         yield
         self._lines.add("\\endif")
+
+    def _chosen(self) -> str:
+        """Return the variable by which parts of the transactions are chosen."""
+        low, high = (round(each * SHARES) for each in self._chances)
+        self._chance = self._chance or self._lines.set("chance", f"random({low + 1}, {high})")
+        return self._chance
 
     def _captured(self, place: int) -> tuple[Place, str] | None:
         """Return the key of the row that a statement inserts, and the name under which it returns
@@ -235,12 +297,17 @@ class _Script:
         if self._is_simple:
             pairs = zip(values, statement.parameters, strict=True)
             values = [_LISTED.sub(rf"\g<0>{_CASTS.get(of.type, '')}", value) for value, of in pairs]
+        return _filled(statement.text.replace(f" {SHORTENED}", ""), values)
 
-        def value(found: re.Match[str]) -> str:
-            number = int(found[1]) - 1
-            return values[number] if number < len(values) else found[0]
 
-        return _PARAMETER.sub(value, statement.text.replace(f" {SHORTENED}", ""))
+def _filled(text: str, values: Sequence[str]) -> str:
+    """Return a text with values in place of its parameters."""
+
+    def value(found: re.Match[str]) -> str:
+        number = int(found[1]) - 1
+        return values[number] if number < len(values) else found[0]
+
+    return _PARAMETER.sub(value, text)
 
 
 def _returned(listed: str, key: str) -> str | None:

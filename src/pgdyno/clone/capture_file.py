@@ -217,6 +217,8 @@ class Statement(Struct, frozen=True, omit_defaults=True):
     """Full-page images, which depend on the time since a checkpoint began."""
     added: float | None = None
     """Rows of a call that are new, of an INSERT that updates others; null: not known."""
+    is_parsed: bool = False
+    """True if sessions have the server parse it each time that they execute it."""
 
     @property
     def aggregates(self) -> bool:

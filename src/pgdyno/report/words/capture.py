@@ -108,6 +108,9 @@ def _source(capture: Capture) -> Iterator[str]:
     )
     if source.is_simple:
         yield "clients send values within the texts of statements (simple protocol)"
+    if parsed := sum(each.is_parsed for each in capture.statements):
+        number = counted(parsed, "statement is", "statements are")
+        yield f"{number} parsed each time: clients do not prepare them"
     yield from _behaviour(source)
     if capture.settings:
         yield f"settings: {', '.join(f'{name} = {v}' for name, v in capture.settings.items())}"
