@@ -207,6 +207,17 @@ select count(*) from t where id = any (:several);
 """)
 
 
+@pytest.mark.parametrize(("pages", "lines"), [(9.0, "\\array several_2 3"), (20.0, "select count")])
+def test_a_list_of_a_statement_that_counts_is_as_long_as_its_pages_tell(
+    pages: float, lines: str
+) -> None:
+    listed = _parameter("compared", type_="bigint[]")
+    finds = _statement("select * from t where id = any ($1)", listed, rows=12)
+    counts = _statement("select count(*) from t where id = any ($1)", listed)
+    script = _script(replace(finds, pages=36.0), replace(counts, pages=pages))
+    assert script.splitlines()[2].startswith(lines)
+
+
 def test_a_loop_reads_other_rows_each_time() -> None:
     limit = Parameter("bigint", "limit")
     named = _statement("select * from t where id = $1 limit $2", _parameter("compared"), limit)

@@ -56,6 +56,9 @@ _RANGE = 20
 _ELEMENTS, _ELEMENTS_MAX = 10, 1000
 """Values of an array of no column, and the highest number for a parameter of none: it may be an
 element's."""
+_FEW_PAGES = 0.5
+"""Part of the pages that another statement with such an array reads below which one has fewer
+values: to find one takes up to twice the pages in a larger table."""
 _TEXT_BYTES = 9
 _NO_TABLE = Table("", "", 0, 0, ())
 _RELATION = "regclass"
@@ -382,7 +385,8 @@ class Arguments:
             return self._several(_of_type(parameter.type.removesuffix(_ARRAY)), _ELEMENTS)
         place = (table.full_name, column.name)
         root = self._keys.root(place)
-        if (known := self._arrays.get(root)) is not None:
+        part = self._part_of_list(statement, root)
+        if part == 1 and (known := self._arrays.get(root)) is not None:
             return known
         turns = [name for (of, _), name in self._drawing.variables.items() if of == root]
         arrays = returned_arrays(statement, self._keys)
@@ -394,24 +398,31 @@ class Arguments:
             count = min(count, len(turns))
             cases = (f"when :row = {number} then :{name}" for number, name in enumerate(turns))
             key = f"case {' '.join(cases)} end"
-        value = self._keys.value(place, key)
-        name = self._several(value, count)
-        self._arrays[root] = name
+        name = self._several(self._keys.value(place, key), part * count)
+        if part == 1:
+            self._arrays[root] = name
         return name
+
+    def _with_list(self, root: Place) -> Iterator[Statement]:
+        """Yield the statements with an array of these keys."""
+        for statement in self._statements:
+            arrays = (each for each in statement.parameters if each.type.endswith(_ARRAY))
+            places = [(each.table, each.column) for each in arrays if each.table]
+            if any(self._keys.root(each) == root for each in places):
+                yield statement
 
     def _rows_most(self, root: Place) -> float:
         """Return the rows of a call of the statement with an array of these keys that finds most:
         others find a part of them, or count them, which tells nothing."""
-        found = (
-            statement.rows
-            for statement in self._statements
-            if not statement.aggregates
-            for each in statement.parameters
-            if each.type.endswith(_ARRAY)
-            and each.table
-            and self._keys.root((each.table, each.column)) == root
-        )
+        found = (each.rows for each in self._with_list(root) if not each.aggregates)
         return max(found, default=_ELEMENTS)
+
+    def _part_of_list(self, statement: Statement, root: Place) -> float:
+        """Return the part of an array of these keys that a statement has which counts what it
+        finds: that of the pages, if it reads far fewer than another one with such an array."""
+        pages = statement.pages if statement.aggregates else None
+        most = max((each.pages or 0.0 for each in self._with_list(root)), default=0.0)
+        return pages / most if pages and pages < _FEW_PAGES * most else 1.0
 
     def _several(self, value: str, count: float) -> str:
         if _is_literal(value) or value.startswith(_WITH_PARTS):
