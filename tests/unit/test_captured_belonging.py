@@ -88,4 +88,4 @@ def test_rows_that_others_find_are_replaced_at_once() -> None:
     calls = {"void": 200.0, "look": 200.0, "invoice": 199.0}
     assert with_belonging(kinds, _STATEMENTS, calls, _KEYS) == kinds
     (joined,) = with_belonging(kinds, _STATEMENTS | found, calls, _KEYS)
-    assert joined.statements == ("invoice", "void", "look")
+    assert joined.statements == ("void", "look", "invoice")

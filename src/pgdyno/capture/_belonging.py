@@ -49,7 +49,9 @@ def with_belonging(
         able = [each for each in others if _belongs(own, calls, alone, each, changes)]
         if able:
             best = max(able, key=lambda each: each.transactions)
-            is_first = own.inserts and not own.is_beside(_of_kind(best, changes))
+            changed = _of_kind(best, changes)
+            # What is deleted by its own key was inserted before.
+            is_first = any(own.inserts and own.undoes(each) and each.by_own_key for each in changed)
             both = (alone, best) if is_first else (best, alone)
             left.remove(alone)
             left[left.index(best)] = replace(
