@@ -1082,6 +1082,18 @@ def test_a_row_is_looked_for_in_the_smaller_table() -> None:
     assert found.splitlines()[0] == "\\set events_event_id_key random(1, 36)"
 
 
+@pytest.mark.parametrize(("rows", "most"), [(1.0, 36), (0.4, 90)])
+def test_a_row_is_named_that_a_later_statement_always_finds(rows: float, most: int) -> None:
+    texts = "select * from events where event_id = $1", "select * from members where event_id = $1"
+    tables = "public.events", "public.members"
+    event, member = (
+        _statement(text, Parameter("bigint", "compared", table, "event_id"))
+        for text, table in zip(texts, tables, strict=True)
+    )
+    found = _of_chat(event, replace(member, rows=rows))
+    assert found.splitlines()[0] == f"\\set events_event_id_key random(1, {most})"
+
+
 def test_rows_of_an_empty_table_have_keys_of_those_that_they_refer_to() -> None:
     empty = Table("public", "t", 0, 0, (_ROOM, _PERSON), (("room_id", "person_id"),), True)
     taken = _statement(

@@ -95,8 +95,8 @@ class Drawing:
         """Exponents of the rows that the transaction updates, by table."""
         self._most: dict[Place, int] = {}
         """Keys of those to which rows refer that the transaction finds by them."""
-        for place in (each for of in statements for each in by_references(of, keys)):
-            root, used = keys.root(place), keys.used(place)
+        for place, used in (each for of in statements for each in by_references(of, keys)):
+            root = keys.root(place)
             self._most[root] = min(used, self._most.get(root, used))
         self._pairs = dict.fromkeys(
             each.pair

@@ -35,13 +35,17 @@ def on_average(mean: float) -> str:
     return f"{least} + {chosen(mean - least, '1', '0')}"
 
 
-def by_references(statement: Statement, keys: Keys) -> Iterator[Place]:
-    """Yield the columns that refer to others by which a statement finds rows."""
+def by_references(statement: Statement, keys: Keys) -> Iterator[tuple[Place, int]]:
+    """Yield the columns that refer to others by which a statement finds rows, with the number of
+    keys by which it does."""
     if statement.rows >= FOUND and not statement.aggregates:
         for each in statement.parameters:
             place = each.table, each.column
             if each.use == "compared" and each.table and keys.root(place) != place:
-                yield place
+                rows, used = keys.rows(keys.tables[each.table]), keys.used(place)
+                is_always = keys.is_key(place) and statement.rows >= ALWAYS
+                is_told = is_always and rows and not _JOINS.search(statement.text)
+                yield place, min(used, rows) if is_told else used
 
 
 def skews(statement: Statement, keys: Keys) -> Iterator[tuple[str, float]]:
