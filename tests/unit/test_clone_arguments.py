@@ -1024,6 +1024,24 @@ def test_keys_of_a_row_that_refer_to_the_same_one_have_its_key() -> None:
     assert values == "(:p_name, :p_name_2, :p_name), (:p_name_3, :p_name_4, :p_name_3)"
 
 
+def test_new_rows_that_refer_to_others_have_one_value_beside() -> None:
+    of = Column("by", "text", "text", width_bytes=20)
+    table = Table("public", "t", 3, 1, (_ROOM, of), (("room_id", "by"),), references=_TO_BOTH[:1])
+    names = ("room_id", "by") * 2
+    statement = _statement(
+        "insert into t (room_id, by) values ($1, $2), ($3, $4)",
+        *(Parameter("text", "inserted", "public.t", each) for each in names),
+        rows=2.0,
+    )
+    tables = _ROOMS, table
+    transaction, source = Transaction(10.0, (Step(0),)), Source(18, 60.0, 10.0, 2, 1.0)
+    capture = Capture(
+        "pgdyno capture", 1, "pgdyno", source, tables, (statement,), (transaction,), ()
+    )
+    found = script_of(capture, [Part(transaction)], Keys(tables))
+    assert "\\set t_by_key_2 :t_by_key\n" in found
+
+
 def test_columns_that_refer_together_name_one_row() -> None:
     """A device, which is unique, and the person that has it."""
     device = Column("device_id", "bigint", "int8", distinct=-1)

@@ -325,6 +325,8 @@ class Drawing:
     ) -> tuple[str, float]:
         """Return the expression of a key of a row to be added, and the share of new ones."""
         place = (table.full_name, column.name)
+        if (first := self._of_first_row(statement, table, column, turn)) is not None:
+            return f":{first}", 0.0
         share = new_share(self._same[statement.without_rows], place, turn)
         if statement.on_conflict:
             is_same = self._keys.has_one_beside_pairs(place)
@@ -332,6 +334,28 @@ class Drawing:
         return self._mixed(
             self._in_turn(statement, place, turn), self._next(statement, table, column, turn), share
         )
+
+    def _of_first_row(
+        self, statement: Statement, table: Table, column: Column, turn: int
+    ) -> str | None:
+        """Return the key that a column has in the first row of an INSERT, if nothing tells how many
+        it has, and another column of its key that refers to rows has another one in each row."""
+        first = self.variables.get(((table.full_name, column.name), 0))
+        if not turn or first is None or column.distinct is not None:
+            return None
+        written = {each.column for each in statement.parameters if each.use == "inserted"}
+        others = [
+            other
+            for key in table.keys
+            for each in key
+            if column.name in key and each in written and (other := table.column(each)) is not None
+        ]
+        differs = any(
+            self._keys.root((table.full_name, each.name))[0] != table.full_name
+            and not self._repeated(statement, table, each)
+            for each in others
+        )
+        return first if differs else None
 
     def _repeated(self, statement: Statement, table: Table, column: Column) -> int:
         """Return how many rows of an INSERT repeat its first one: all of those that a statement
