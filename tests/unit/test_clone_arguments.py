@@ -95,6 +95,9 @@ def test_a_range_is_wider_where_other_conditions_leave_a_part_of_it() -> None:
     least, most = _parameter("least"), _parameter("most")
     beside = _statement("select * from t where kind = $1 and id >= $2", of_kind, least, rows=3)
     assert "\\set t_id_bound 9986\n" in _script(beside)
+    # Of five kinds the list has two.
+    text = f"select * from t where kind in ($1 {SHORTENED}) and id >= $2"
+    assert "\\set t_id_bound 9991\n" in _script(_statement(text, of_kind, least, rows=4))
     some = _statement("select * from t where $1 < id and id <= $2", least, most, rows=0.4)
     assert _script(some) == snapshot("""\
 \\set number 0 + case when random(1, 1000) <= 400 then 1 else 0 end

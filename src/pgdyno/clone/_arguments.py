@@ -333,7 +333,8 @@ class Arguments:
             if not statement.aggregates and not any(each in key for key in keys_with)
         }
         keys *= math.prod(self._keys.count((place[0], each)) for each in others)
-        return min(count, keys)
+        lists = (each for each in _lists(statement) if each[0] == place[0] and each[1] in others)
+        return min(count, keys / math.prod(self._listed(statement, each) for each in lists))
 
     def _number(self, mean: float) -> str:
         """Return a whole number, or a variable with one that is ``mean`` on average."""
@@ -428,6 +429,14 @@ class Arguments:
         if _is_literal(value) or value.startswith(_WITH_PARTS):
             return "'{}'"
         return f":{self._lines.array('several', self._number(count), value)}"
+
+
+def _lists(statement: Statement) -> Iterator[Place]:
+    """Yield the columns that a statement compares with lists that the server has shortened."""
+    for number in map(int, _SHORTENED.findall(statement.text)):
+        parameter = statement.parameters[number - 1]
+        if parameter.table and parameter.use == "compared":
+            yield parameter.table, parameter.column
 
 
 def compares_rows(statement: Statement, arrays: Container[Place]) -> bool:
