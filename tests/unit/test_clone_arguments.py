@@ -481,6 +481,15 @@ select * from t where id = :t_id_key and kind = :t_kind_key;
 """)
 
 
+def test_a_key_of_several_columns_is_never_found_although_it_was_named_before() -> None:
+    both = _parameter("compared"), _parameter("compared", "kind", "integer")
+    found = _statement("select * from t where id = $1 and kind = $2", *both)
+    table = _table(keys=(("id", "kind"),))
+    script = _script(found, replace(found, rows=0.0), table=table)
+    assert "\\set t_kind_key_2 random(101, 2147483647)\n" in script
+    assert "where id = :t_id_key and kind = :t_kind_key_2;" in script
+
+
 def test_a_relation_is_a_sequence_of_the_clone() -> None:
     next_value = _statement("select nextval($1)", Parameter("regclass"))
     made = _table(columns=(replace(_ID, identity=True), _PLACED, _KIND))

@@ -293,15 +293,16 @@ class Drawing:
     def _finds_nothing(
         self, statement: Statement, parameter: Parameter, table: Table, column: Column
     ) -> bool:
-        """Return whether a statement looks for rows by one column alone, and never finds one though
-        there are some: its keys are none of a row."""
+        """Return whether a statement looks for rows by one column alone, or by a whole key, and
+        never finds one though there are some: its keys are none of a row."""
         others = [each for each in statement.parameters if each.use not in _BESIDE_ROWS]
-        is_alone = parameter.use == "compared" and {*others} == {parameter}
+        tells = self._tells_rows(table, column)
+        is_whole = tells and found_share(statement, table) == 0
+        is_alone = parameter.use == "compared" and ({*others} == {parameter} or is_whole)
         is_empty = not self._keys.rows(table) or statement.aggregates
         known = self.variables.get((self._keys.root((table.full_name, column.name)), 0))
         # A key that is drawn for it is none of a row anyway.
-        is_drawn = known is None and self._tells_rows(table, column)
-        is_told = is_empty or statement.rows > 0 or is_drawn
+        is_told = is_empty or statement.rows > 0 or (known is None and tells)
         return is_alone and not is_told and known not in self._new
 
     def _reads_again(self, statement: Statement, known: str | None) -> bool:
