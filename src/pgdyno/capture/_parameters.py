@@ -216,8 +216,8 @@ def _written(node: Node, text: str, table: Table, lists: Lists) -> Iterator[Foun
     assigned = _ASSIGNED.findall(found[1]) if found else []
     if re.match(r"\s*(?:with\b.*\))?\s*insert\b", text, re.I | re.S):
         added = {folded(name) for name, expression in assigned if _ADDING.search(expression)}
-        for number, (use, name, column) in _inserted(node, text, table, lists):
-            yield number, ("added" if column in added else use, name, column)
+        for number, (plainly, name, column) in _inserted(node, text, table, lists):
+            yield number, ("added" if column in added else plainly, name, column)
     for name, expression in assigned:
         column = folded(name)
         plain = _PLAIN.fullmatch(expression.strip())
