@@ -21,11 +21,10 @@ from pgdyno.clone._rounds import Rounds
 from pgdyno.clone._shares import (
     ALWAYS,
     FOUND,
-    SHARES,
     by_references,
-    chosen,
     found_share,
     found_together,
+    mixed,
     must_be_new,
     new_keys,
     new_share,
@@ -296,7 +295,7 @@ class Drawing:
         """Return whether a statement looks for rows by one column alone, or by a whole key, and
         never finds one though there are some: its keys are none of a row."""
         others = [each for each in statement.parameters if each.use not in _BESIDE_ROWS]
-        tells = self._tells_rows(table, column)
+        tells = self._keys.tells_rows(table, column)
         is_whole = tells and found_share(statement, table) == 0
         is_alone = parameter.use == "compared" and ({*others} == {parameter} or is_whole)
         is_empty = not self._keys.rows(table) or statement.aggregates
@@ -332,7 +331,7 @@ class Drawing:
         if statement.on_conflict:
             is_same = self._keys.has_one_beside_pairs(place)
             share = 0.0 if is_same else self._keys.new_in_combinations(table, column, share)
-        return self._mixed(
+        return mixed(
             self._in_turn(statement, place, turn), self._next(statement, table, column, turn), share
         )
 
@@ -380,12 +379,6 @@ class Drawing:
             return self._keys.drawn(place, most=self._count(place, turn))
         return f"mod(:{first} + {turn * STEP - 1}, {self._keys.count(place)}) + 1"
 
-    def _mixed(self, there: str, new: str, share: float) -> tuple[str, float]:
-        """Return an expression that is ``new`` in a share of the cases, and this share."""
-        if share >= ALWAYS:
-            return new, share
-        return (chosen(share, new, there) if round(share * SHARES) else there), share
-
     def _there(
         self, statement: Statement, parameter: Parameter, column: Column, turn: int
     ) -> tuple[str, float]:
@@ -412,7 +405,7 @@ class Drawing:
             there = f"random(1, {count})"
         if writes:
             return self._grown(there, statement, parameter, turn), 0.0
-        share = found_share(statement, table) if self._tells_rows(table, column) else 1.0
+        share = found_share(statement, table) if self._keys.tells_rows(table, column) else 1.0
         if (row := self._of_row(statement, parameter, column, turn)) is not None:
             there = row
         elif (beside := self._beside(table, column, turn)) is not None:
@@ -420,7 +413,7 @@ class Drawing:
         if share >= ALWAYS:
             return there, 0.0
         absent = f"random({self._keys.count(place) + 1}, {most_key(column)})"
-        return self._mixed(there, absent, 1 - share)
+        return mixed(there, absent, 1 - share)
 
     def _least_rows(self, statement: Statement, root: Place) -> int:
         """Return the rows of the smallest table in which a statement looks for one by a key."""
@@ -432,15 +425,6 @@ class Drawing:
             if self._keys.is_key(each) and self._keys.root(each) == root
         )
         return max(1, min(rows, default=self._keys.count(root)))
-
-    def _tells_rows(self, table: Table, column: Column) -> bool:
-        """Return whether a column has the values by which a key is none of a row: the last of its
-        columns that have keys of their own."""
-        if self._keys.is_key((table.full_name, column.name)):
-            return True
-        places = [[(table.full_name, each) for each in key] for key in table.keys]
-        own = ([each for each in key if self._keys.root(each) == each] for key in places)
-        return any(key and key[-1][1] == column.name for key in own)
 
     def _grown(self, there: str, statement: Statement, parameter: Parameter, turn: int) -> str:
         """Return the expression of a value to be written, a new one as often as the rows have
@@ -458,10 +442,10 @@ class Drawing:
         if self._keys.root(place) != place:
             return there
         if column.correlation is not None:
-            return self._mixed(there, self._following(statement, place, column, turn), share)[0]
+            return mixed(there, self._following(statement, place, column, turn), share)[0]
         if (most := most_key(column)) <= count:
             return there
-        return self._mixed(there, f"random({count + 1}, {most})", share)[0]
+        return mixed(there, f"random({count + 1}, {most})", share)[0]
 
     def _of_row(
         self, statement: Statement, parameter: Parameter, column: Column, turn: int

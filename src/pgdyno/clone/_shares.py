@@ -29,6 +29,13 @@ def chosen(share: float, one: str, other: str) -> str:
     return f"case when random(1, {SHARES}) <= {round(share * SHARES)} then {one} else {other} end"
 
 
+def mixed(there: str, new: str, share: float) -> tuple[str, float]:
+    """Return an expression that is ``new`` in a share of the cases, and this share."""
+    if share >= ALWAYS:
+        return new, share
+    return (chosen(share, new, there) if round(share * SHARES) else there), share
+
+
 def on_average(mean: float) -> str:
     """Return the expression of a whole number that is ``mean`` on average."""
     least = math.floor(mean)

@@ -215,6 +215,15 @@ class Keys:
         """Return whether a column is a key by itself."""
         return (place[1],) in self.tables[place[0]].keys
 
+    def tells_rows(self, table: Table, column: Column) -> bool:
+        """Return whether a column has the values by which a key is none of a row: the last of its
+        columns that have keys of their own."""
+        if self.is_key((table.full_name, column.name)):
+            return True
+        places = [[(table.full_name, each) for each in key] for key in table.keys]
+        own = ([each for each in key if self.root(each) == each] for key in places)
+        return any(key and key[-1][1] == column.name for key in own)
+
     def of_reference(self, parameter: Parameter, known: Mapping[Place, str]) -> str | None:
         """Return the expression of a key that a statement writes for the row to which several
         columns refer, by expressions of keys that are known; None if these do not tell it."""
