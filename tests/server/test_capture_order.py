@@ -16,7 +16,7 @@ from patience import beside
 from pgdyno.clone import clone_of
 from pgdyno.server import Cluster, connect_plain
 
-SECONDS = 1.0
+SECONDS = 2.0
 SCHEMA = """
 create extension pg_stat_statements;
 create role watcher login password 'hush' in role pg_monitor;
