@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from pgdyno.capture._belonging import with_belonging
+from pgdyno.capture._order import possible_order
 from pgdyno.capture._transactions import Kind
 from pgdyno.clone.capture_file import Column, Parameter, Reference, Statement, Table
 from pgdyno.clone.keys import Keys
@@ -89,3 +90,14 @@ def test_rows_that_others_find_are_replaced_at_once() -> None:
     assert with_belonging(kinds, _STATEMENTS, calls, _KEYS) == kinds
     (joined,) = with_belonging(kinds, _STATEMENTS | found, calls, _KEYS)
     assert joined.statements == ("void", "look", "invoice")
+
+
+@pytest.mark.parametrize(("rows", "order"), [(1000.0, [1, 0]), (5.0, [0, 1])])
+def test_rows_that_stay_are_deleted_before_others_take_their_place(
+    rows: float, order: list[int]
+) -> None:
+    """A lock is deleted behind the INSERT that takes it."""
+    table = replace(_ORDERS, rows=rows)
+    compared = (Parameter("bigint", "compared", "public.orders", "id"),)
+    delete = Statement("delete from orders where id = $1", compared, 1.0, 1.0, 1.0, 1.0)
+    assert possible_order([_STATEMENTS["order"], delete], Keys((table,))) == order

@@ -43,15 +43,14 @@ def with_belonging(
         if own is None or alone.times or alone not in left:
             continue
         others = (each for each in left if each is not alone and _is_open(each, rare))
-        is_kept = alone.transactions >= CALLS_MIN and _is_found(own.table, statements.values())
-        if not (_is_open(alone, rare) or is_kept):
+        stay = _is_found(own.table, statements.values())
+        if not (_is_open(alone, rare) or (stay and alone.transactions >= CALLS_MIN)):
             others = (each for each in others if own.is_beside(_of_kind(each, changes)))
         able = [each for each in others if _belongs(own, calls, alone, each, changes)]
         if able:
             best = max(able, key=lambda each: each.transactions)
-            changed = _of_kind(best, changes)
-            # What is deleted by its own key was inserted before.
-            is_first = any(own.inserts and own.undoes(each) and each.by_own_key for each in changed)
+            # Rows that stay are deleted before others take their place, those of locks behind that.
+            is_first = any(map(own.undoes, _of_kind(best, changes))) and own.inserts != stay
             both = (alone, best) if is_first else (best, alone)
             left.remove(alone)
             left[left.index(best)] = replace(

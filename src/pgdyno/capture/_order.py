@@ -22,14 +22,18 @@ _CHANGE = re.compile(
 )
 
 
+_STAY_S_MAX = 10.0
+"""Time in which as many rows are deleted as a table has, if each is gone soon."""
+
+
 class Change(Struct, frozen=True):
     """A statement that inserts rows into a table, or deletes some."""
 
     inserts: bool
     table: Table
     by_own_key: bool = False
-    """True if it deletes rows by a key that is not one of references alone: a new row may be one of
-    them."""
+    """True if it deletes rows by a key that is not one of references alone, of a table in which
+    none stays: a new row may be one of them."""
     compared: frozenset[Place] = frozenset()
     """Columns by which it finds rows, to delete them or to insert copies."""
 
@@ -95,7 +99,10 @@ def _compared(statement: Statement) -> frozenset[Place]:
 
 
 def _is_by_own_key(statement: Statement, table: Table, keys: Keys) -> bool:
-    """Return whether a statement looks for rows by a key that has a column of its own."""
+    """Return whether a statement deletes rows by a key that has a column of its own, soon after
+    they were there."""
+    if table.rows > _STAY_S_MAX * statement.calls_per_s * statement.rows:
+        return False
     compared = statement.compared_with(table)
     places = ([(table.full_name, each) for each in key] for key in table.keys if compared >= {*key})
     return any(any(keys.root(each) == each for each in key) for key in places)
