@@ -139,6 +139,8 @@ def test_rows_are_put_and_taken_in_several_numbers() -> None:
         "pgdyno capture", 1, "pgdyno", source, tables, (_PUT, one, taken, listed), (puts, takes), ()
     )
     assert {place: each.transaction for place, each in takings(capture).items()} == {0: 1}
+    other = Transaction(1.0, (Step(3, 0.09),))
+    assert 0 in takings(replace(capture, transactions=(puts, takes, other)))
     # Both have as many rows.
     (script,) = clone_of(capture, "x").scripts.values()
     check_script(script, "script.sql")

@@ -134,10 +134,12 @@ def _is_queue(rows: float, puts: _ByPlace, takes: _Moved) -> bool:
 
 
 def _finds_rows(capture: Capture, table: Table, but: Container[int]) -> bool:
-    """Return whether other transactions than some find rows of a table by a value."""
+    """Return whether other transactions than some find rows of a table by a value, and leave
+    them there."""
     others = (each for place, each in enumerate(capture.transactions) if place not in but)
     statements = (capture.statements[step.statement] for each in others for step in each.steps)
-    return any(each.rows >= FOUND and each.compared_with(table) for each in statements)
+    reading = (each for each in statements if first_word(each.text) != "delete")
+    return any(each.rows >= FOUND and each.compared_with(table) for each in reading)
 
 
 def _is_of_same(capture: Capture, places: Sequence[int]) -> bool:
