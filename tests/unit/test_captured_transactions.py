@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgdyno.capture._lists import rows_of_values
+from pgdyno.capture._making import _executed
 from pgdyno.capture._sampling import Together
 from pgdyno.capture._scanning import values_in
 from pgdyno.capture._texts import begins, is_kept, is_recursive, without_values
 from pgdyno.capture._transactions import Kind, Seen, evened, kinds_of
+from pgdyno.clone.capture_file import Statement
 
 
 def test_statements_seen_together_are_one_kind_in_their_order() -> None:
@@ -202,3 +204,18 @@ def test_equal_counts_stay_apart_where_as_many_transactions_ended(
     calls = {"a": 1000.0, "b": 999.0}
     found = kinds_of(calls, Seen(1.0, []), begins=2000.0, ended=2000.0, others=others)
     assert len(found) == (1 if together else 2)
+
+
+def test_statements_with_several_numbers_of_rows_are_evened_together() -> None:
+    def inserted(rows: int) -> Statement:
+        values = ", ".join(f"(${number})" for number in range(1, rows + 1))
+        return Statement(f"insert into t (id) values {values}", (), 1.0, 1.0, 1.0, 1.0)
+
+    statements = {
+        "one": inserted(1),
+        "two": inserted(2),
+        "look": Statement("select 1", (), *[1.0] * 4),
+    }
+    executed = _executed({"one": 75.0, "two": 24.0, "look": 101.0}, statements)
+    assert executed["one"] + executed["two"] == pytest.approx(executed["look"])
+    assert executed["one"] / executed["two"] == pytest.approx(75 / 24)

@@ -4,7 +4,7 @@ of their parameters, and the transactions that they form."""
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -53,6 +53,8 @@ _TELLS_PARSED_SINCE = 18
 _REPORTED_S = 1.0
 """Sessions report the numbers of their transactions at most as often (PGSTAT_MIN_INTERVAL)."""
 _SHARE_TOLD = 0.1
+_DIGITS = 5
+"""Of the executions of a statement: those with several numbers of rows are summed up."""
 _EVEN = "the rows that statements read more often than others are not known: all alike"
 _SETTING = re.compile(r"(?i)\s*set\s+(?!local\b|transaction\b|constraints\b)")
 _OF_BLOCKS = frozenset(("BEGIN", "COMMIT", "END", "START", "ROLLBACK", "SAVEPOINT", "RELEASE", ""))
@@ -296,12 +298,23 @@ def _transactions(
             block = kind.block or len(kind.statements) > 1
             yield Transaction(per_s, tuple(logged), block)
             continue
-        executed = evened({each: calls[each] for each in kind.statements})
+        executed = _executed({each: calls[each] for each in kind.statements}, statements)
         steps = tuple(
-            Step(numbers[each], round(executed[each] / max(1.0, kind.transactions), 3))
+            Step(numbers[each], round(executed[each] / max(1.0, kind.transactions), _DIGITS))
             for each in _ordered(kind, statements, keys)
         )
         yield Transaction(per_s, steps, kind.block)
+
+
+def _executed(calls: Mapping[str, float], statements: Mapping[str, Statement]) -> dict[str, float]:
+    """Return the executions of a transaction's statements, those with all numbers of rows together
+    as often as others."""
+    texts = {each: statements[each].without_rows for each in calls}
+    together = Counter[str]()
+    for each, count in calls.items():
+        together[texts[each]] += count  # type: ignore[assignment]
+    even = evened(together)
+    return {each: calls[each] * even[text] / together[text] for each, text in texts.items()}
 
 
 def _ordered(kind: Kind, statements: Mapping[str, Statement], keys: Keys) -> Sequence[str]:
