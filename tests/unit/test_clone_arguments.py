@@ -1220,3 +1220,27 @@ def test_rows_take_the_place_of_those_that_were_deleted() -> None:
         "values (:rooms_room_id_key, :people_person_id_key),"
         " (:rooms_room_id_key, :people_person_id_key_2);"
     )
+
+
+def test_a_row_that_other_transactions_make_is_not_referred_to() -> None:
+    """A tenth of the transactions inserts two rows, and a half refers to two."""
+    to_t = Reference(("t_id",), "public.t", ("id",))
+    child = Table(
+        "public", "c", 10_000, 90, (Column("t_id", "bigint", "int8"),), references=(to_t,)
+    )
+    statements = [
+        Statement(f"insert into {table} ({column}) values {values}", each, 10.0, count, 0.1, 0.0)
+        for table, column in (("t", "id"), ("c", "t_id"))
+        for count, values in ((1.0, "($1)"), (2.0, "($1), ($2)"))
+        for each in [(Parameter("bigint", "inserted", f"public.{table}", column),) * int(count)]
+    ]
+    steps = tuple(Step(place, share) for place, share in enumerate((0.9, 0.1, 0.5, 0.5)))
+    transaction, source = Transaction(10.0, steps, True), Source(18, 60.0, 10.0, 2, 1.0)
+    tables = _table(), child
+    capture = Capture(
+        "pgdyno capture", 1, "pgdyno", source, tables, tuple(statements), (transaction,), ()
+    )
+    lines = script_of(capture, [Part(transaction)], Keys(tables)).splitlines()
+    assert "insert into t (id) values (:t_id_key), (:t_id_key_2);" in lines
+    assert "insert into c (t_id) values (:t_id_key), (:t_id_key_3);" in lines
+    assert "\\set t_id_key_3 random(1, 10000)" in lines

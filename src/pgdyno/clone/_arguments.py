@@ -122,6 +122,10 @@ class Arguments:
         drawing.before_rounds = frozenset()
         drawing.rounds, (drawing.variables, self._arrays, self._made) = once, before
 
+    def executed_in(self, least: float, most: float) -> None:
+        """Have the transactions between two shares execute the statement that comes next."""
+        self._drawing.spans.now = (least, most)
+
     def has(self, place: Place) -> bool:
         """Return whether statements have named a row by this key already."""
         return (place, 0) in self._drawing.variables

@@ -33,6 +33,7 @@ from pgdyno.clone._shares import (
     values_of,
     wants_unset,
 )
+from pgdyno.clone._spans import Spans
 from pgdyno.clone.capture_file import WRITING, Column, Parameter, Statement, Table, Use
 from pgdyno.clone.keys import GROWING_MIN, Keys, Place
 from pgdyno.clone.values import is_text, most_key
@@ -74,6 +75,7 @@ class Drawing:
         """Of the loop in which the statements are executed."""
         self.before_rounds: frozenset[str] = frozenset()
         """Variables that were set before that loop."""
+        self.spans = Spans()
         self._new: set[str] = set()
         """Variables with the key of a row that the transaction adds, or that is not there."""
         self._returned: set[str] = set()
@@ -142,9 +144,12 @@ class Drawing:
         if self._reads_again(statement, self.variables.get((kept, turn))):
             del self.variables[kept, turn]
         drawn_before = self._earlier(statement, parameter, turn)
-        known = None if drawn_before else self.variables.get((kept, turn))
-        self._filled |= {table.full_name} if parameter.use == "inserted" else set()
         is_own = root == place and table.is_in_key(column)
+        is_made = is_own and parameter.use == "inserted"
+        named = self.variables.get((kept, turn))
+        at = self.spans.turn(named if named in self._new else None, turn, is_made=is_made)
+        known = None if drawn_before else self.variables.get((kept, at))
+        self._filled |= {table.full_name} if parameter.use == "inserted" else set()
         is_value = parameter.use in WRITING and root == place and not is_own
         if (known is not None and (known in self._new or not is_single)) and (
             not is_value or self._written.setdefault(known, statement) is statement
@@ -158,7 +163,7 @@ class Drawing:
         )
         if there is not None:
             drawn, share_new = there, 0.0
-        elif is_own and (parameter.use == "inserted" or is_single):
+        elif is_made or (is_own and is_single):
             drawn, share_new = self._added(statement, table, column, turn)
         elif is_single:
             drawn, share_new = self._of_other(statement, place, turn)
@@ -167,10 +172,11 @@ class Drawing:
         else:
             drawn, share_new = self._there(statement, parameter, column, turn)
         name = self._lines.set(f"{short(root)}_key", drawn)
-        self.variables[kept, turn] = name
+        self.variables[kept, at] = name
         self._written |= {name: statement} if is_value else {}
         if share_new >= ALWAYS:
             self._new.add(name)
+            self.spans.turn(name, turn, is_made=is_made)
         return name
 
     def _there_now(self, turn: int) -> dict[Place, str]:

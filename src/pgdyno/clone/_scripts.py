@@ -131,6 +131,8 @@ class _Script:
         if is_once and self._write_rows(place):
             return
         chance = self._chance_of(place, step) if is_once else 1.0
+        least = self._others(self._statements[place], chance) if chance < 1 else 0.0
+        self._arguments.executed_in(least, least + chance)
         text = self._with_variables(self._statements[place])
         captured = self._captured(place) if is_once else None
         found = self._found(place) if captured is None and chance == 1 else {}
@@ -139,7 +141,6 @@ class _Script:
             found = {f"s{place}_{captured[1]}": self._arguments.there(captured[0])}
         for name, value in found.items():
             self._lines.add(f"\\set {name} {value}")
-        least = self._others(self._statements[place], chance) if chance < 1 else 0.0
         with self._by_chance(least, least + chance):
             is_one = captured or arrays
             ends = f" \\gset s{place}_" if is_one else f" \\aset s{place}_" if found else ";"
@@ -162,9 +163,10 @@ class _Script:
         if len(rows) < len(sizes) or not self._can_have_any_rows(sizes[-1].place):
             return False
         self._of_any_size |= set() if several else {name}
-        values, most = self._arguments.of(statements[-1]), rows[-1]
         leasts = [self._others(self._statements[each.place], each.share) for each in sizes]
         up_to = [least + each.share for least, each in zip(leasts, sizes, strict=True)]
+        self._arguments.executed_in(leasts[0], up_to[-1])
+        values, most = self._arguments.of(statements[-1]), rows[-1]
         counts = dict(zip(up_to, (each.count for each in rows), strict=True))
         with self._by_chance(leasts[0], up_to[-1] if up_to[-1] < ALWAYS else leasts[0] + 1):
             count = self._lines.set("count", self._by_shares(counts))
