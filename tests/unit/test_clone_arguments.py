@@ -885,11 +885,12 @@ _READ = Table(
 _CHAT = (_ROOMS, _PEOPLE, _EVENTS, _MEMBERS, _READ)
 
 
-def _of_chat(*statements: Statement) -> str:
+def _of_chat(*statements: Statement, more: tuple[Table, ...] = ()) -> str:
     steps = tuple(Step(place) for place in range(len(statements)))
     transaction = Transaction(10.0, steps)
     source = Source(18, 60.0, 10.0, 2, 1.0)
-    capture = Capture("pgdyno capture", 1, "pgdyno", source, _CHAT, statements, (transaction,), ())
+    tables = _CHAT + more
+    capture = Capture("pgdyno capture", 1, "pgdyno", source, tables, statements, (transaction,), ())
     text = script_of(capture, [Part(transaction)], Keys(capture.tables))
     check_script(text, "script.sql")
     return text
@@ -1108,6 +1109,21 @@ def test_a_row_is_looked_for_in_the_smaller_table() -> None:
                 for each in ("public.events", "public.members")
             ),
         )
+    )
+    assert found.splitlines()[0] == "\\set events_event_id_key random(1, 36)"
+
+
+def test_a_row_is_written_that_a_smaller_table_has_too() -> None:
+    """Of a table whose rows refer to fewer than that one has."""
+    notes = Table("public", "notes", 20, 1, (_EVENT, _ROOM), references=(_OF_EVENTS,))
+    found = _of_chat(
+        _statement(
+            "insert into notes (event_id, room_id) values ($1, (select room_id from members"
+            " where event_id = $2))",
+            Parameter("bigint", "inserted", "public.notes", "event_id"),
+            Parameter("bigint", "compared", "public.members", "event_id"),
+        ),
+        more=(notes,),
     )
     assert found.splitlines()[0] == "\\set events_event_id_key random(1, 36)"
 

@@ -392,7 +392,8 @@ class Drawing:
         share of those that are not there."""
         place = (parameter.table, column.name)
         root, table = self._keys.root(place), self._keys.tables[parameter.table]
-        count = min(self._count(place, turn), self._least_rows(statement, root))
+        least = self._least_rows(statement, root)
+        count = min(self._count(place, turn), least)
         writes, frequent = parameter.use in WRITING, self._keys.frequent(table, column)
         names_row = root != place and self._keys.is_key(root) and not turn and not frequent
         if (skew := self._skews.get(root[0])) and self._finds_row(root):
@@ -403,12 +404,12 @@ class Drawing:
             there = f"{self.rounds.one_of(count)} + 1"
         elif writes and table.is_in_key(column):
             there = self._in_turn(statement, place, turn)
-        elif writes and count == self._count(place, turn):
+        elif writes and least >= self._keys.count(root):
             there = self._keys.drawn(place, frequent)
         elif (first := self.variables.get((root, 0))) and turn and count <= _FEW:
             there = f"mod(:{first} + {turn - 1}, {max(count, turn + 1)}) + 1"
         else:
-            there = f"random(1, {count})"
+            there = f"random(1, {least if writes else count})"
         if writes:
             return self._grown(there, statement, parameter, turn), 0.0
         share = found_share(statement, table) if self._keys.tells_rows(table, column) else 1.0
